@@ -1,0 +1,329 @@
+package s3_test
+
+import (
+	"context"
+	"crypto/md5"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tenure-go/tenure/bucket"
+)
+
+// scripted is a server whose answers a test chooses, and which counts what
+// arrives.
+type scripted struct {
+	*httptest.Server
+	requests atomic.Int64
+}
+
+func script(t *testing.T, answer http.HandlerFunc) *scripted {
+	s := &scripted{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.requests.Add(1)
+		io.Copy(io.Discard, r.Body)
+		if r.Method == http.MethodPut && r.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("a write without no-store: %v", r.Header)
+		}
+		answer(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// says answers with an S3 error, or, with code "html", with a proxy's page.
+func says(status int, code string, headers ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		w.WriteHeader(status)
+		switch code {
+		case "":
+		case "html":
+			io.WriteString(w, "<html><body><p>sorry<br></body></html>")
+		default:
+			fmt.Fprintf(w, "<?xml version=\"1.0\"?><Error><Code>%s</Code><Message>as scripted</Message></Error>", code)
+		}
+	}
+}
+
+// hangUp ends the connection without an answer: with a reset, or in order.
+func hangUp(reset bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		if tcp, ok := conn.(*net.TCPConn); ok && reset {
+			tcp.SetLinger(0)
+		}
+		conn.Close()
+	}
+}
+
+func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+// errAmbiguous stands for an error of none of the definite kinds.
+var errAmbiguous = errors.New("ambiguous")
+
+func isKind(err, kind error) bool {
+	if kind == errAmbiguous {
+		return err != nil && !errors.Is(err, bucket.ErrConflict) && !errors.Is(err, bucket.ErrNotApplied) && !errors.Is(err, bucket.ErrNotExist)
+	}
+	return errors.Is(err, kind)
+}
+
+// writeAnswers are what a store may say to a create and to a replace, and what
+// that means.
+var writeAnswers = []struct {
+	name            string
+	answer          http.HandlerFunc
+	create, replace error
+}{
+	{"412", says(412, "PreconditionFailed"), bucket.ErrConflict, bucket.ErrConflict},
+	{"412 without a body", says(412, ""), bucket.ErrConflict, bucket.ErrConflict},
+	{"NoSuchKey", says(404, "NoSuchKey"), bucket.ErrBroken, bucket.ErrConflict},
+	{"NoSuchBucket", says(404, "NoSuchBucket"), bucket.ErrNotApplied, bucket.ErrNotApplied},
+	{"404 page", says(404, "html"), errAmbiguous, errAmbiguous},
+	{"404 without a body", says(404, ""), errAmbiguous, errAmbiguous},
+	{"409 contended", says(409, "ConditionalRequestConflict"), bucket.ErrContended, bucket.ErrContended},
+	{"409 other", says(409, "OperationAborted"), errAmbiguous, errAmbiguous},
+	{"409 without a body", says(409, ""), errAmbiguous, errAmbiguous},
+	{"400", says(400, "InvalidRequest"), bucket.ErrRefused, bucket.ErrRefused},
+	{"400 timeout", says(400, "RequestTimeout"), bucket.ErrNotApplied, bucket.ErrNotApplied},
+	{"401", says(401, ""), bucket.ErrRefused, bucket.ErrRefused},
+	{"403", says(403, "AccessDenied"), bucket.ErrRefused, bucket.ErrRefused},
+	{"408", says(408, ""), errAmbiguous, errAmbiguous},
+	{"429", says(429, ""), errAmbiguous, errAmbiguous},
+	{"429 documented", says(429, "TooManyRequests"), bucket.ErrThrottled, bucket.ErrThrottled},
+	{"500", says(500, "InternalError"), errAmbiguous, errAmbiguous},
+	{"501", says(501, "NotImplemented"), bucket.ErrBroken, bucket.ErrBroken},
+	{"502 page", says(502, "html"), errAmbiguous, errAmbiguous},
+	{"503", says(503, ""), errAmbiguous, errAmbiguous},
+	{"503 other", says(503, "ServiceUnavailable"), errAmbiguous, errAmbiguous},
+	{"503 SlowDown", says(503, "SlowDown"), bucket.ErrThrottled, bucket.ErrThrottled},
+	{"307", says(307, "TemporaryRedirect", "Location", "/elsewhere"), errAmbiguous, errAmbiguous},
+	{"301", says(301, "PermanentRedirect", "Location", "/elsewhere"), errAmbiguous, errAmbiguous},
+	{"200 without ETag", says(200, ""), errAmbiguous, errAmbiguous},
+	{"200 with an empty ETag", says(200, "", "ETag", `""`), errAmbiguous, errAmbiguous},
+	{"200 out of a cache", says(200, "", "ETag", `"x"`, "Age", "0"), errAmbiguous, errAmbiguous},
+	{"412 out of a cache", says(412, "", "Age", "7"), errAmbiguous, errAmbiguous},
+	{"reset", hangUp(true), errAmbiguous, errAmbiguous},
+	{"end of file", hangUp(false), errAmbiguous, errAmbiguous},
+	{"timeout", hang, errAmbiguous, errAmbiguous},
+}
+
+// Whatever the answer, a write is on the wire once.
+func TestWritesAreSentOnce(t *testing.T) {
+	for _, c := range writeAnswers {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var warm atomic.Bool
+			s := script(t, func(w http.ResponseWriter, r *http.Request) {
+				if !warm.Swap(true) {
+					says(404, "NoSuchKey")(w, r)
+					return
+				}
+				c.answer(w, r)
+			})
+			b := open(t, options(s.URL))
+			// The write then goes over a connection that was used before, after
+			// whose end net/http replays what it may.
+			b.Get(t.Context(), "warm")
+			s.requests.Store(0)
+			patience := 30 * time.Second
+			if c.name == "timeout" {
+				patience = 300 * time.Millisecond
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_, err := b.Create(ctx, "k", []byte("body"))
+			if !isKind(err, c.create) || s.requests.Load() != 1 {
+				t.Errorf("create: %d requests, error %v, want %v", s.requests.Load(), err, c.create)
+			}
+			s.requests.Store(0)
+			ctx, cancel = context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_, err = b.Replace(ctx, "k", nil, `"v"`)
+			if !isKind(err, c.replace) || s.requests.Load() != 1 {
+				t.Errorf("replace: %d requests, error %v, want %v", s.requests.Load(), err, c.replace)
+			}
+		})
+	}
+}
+
+func TestConditionsOnTheWire(t *testing.T) {
+	var seen http.Header
+	date := time.Date(2026, 11, 29, 10, 0, 0, 0, time.UTC)
+	s := script(t, func(w http.ResponseWriter, r *http.Request) {
+		seen = r.Header.Clone()
+		w.Header().Set("Date", date.Format(http.TimeFormat))
+		w.Header().Set("ETag", `W/"opaque`)
+	})
+	b := open(t, options(s.URL))
+	w, err := b.Create(t.Context(), "k", []byte("x"))
+	if err != nil || seen.Get("If-None-Match") != "*" || seen.Get("If-Match") != "" {
+		t.Errorf("create sent %v, %v", seen, err)
+	}
+	if !w.Date.Equal(date) || w.Version != `W/"opaque` {
+		t.Errorf("written %+v", w)
+	}
+	if _, err := b.Replace(t.Context(), "k", []byte("x"), w.Version); err != nil || seen.Get("If-Match") != `W/"opaque` || seen.Get("If-None-Match") != "" {
+		t.Errorf("replace sent %v, %v", seen, err)
+	}
+}
+
+func TestNotSentIsNotApplied(t *testing.T) {
+	s := script(t, says(500, ""))
+	s.Close()
+	_, err := open(t, options(s.URL)).Create(t.Context(), "k", []byte("x"))
+	if !errors.Is(err, bucket.ErrNotApplied) {
+		t.Errorf("nobody listens: %v", err)
+	}
+}
+
+// On a clock an hour off, the first answer sets the client right.
+func TestClockSkew(t *testing.T) {
+	storeNow := time.Now().Add(time.Hour)
+	s := script(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", storeNow.UTC().Format(http.TimeFormat))
+		signed, err := time.Parse("20060102T150405Z", r.Header.Get("X-Amz-Date"))
+		if err != nil || storeNow.Sub(signed).Abs() > 15*time.Minute {
+			says(403, "RequestTimeTooSkewed")(w, r)
+			return
+		}
+		w.Header().Set("ETag", `"v"`)
+	})
+	b := open(t, options(s.URL))
+	for i, want := range []int64{2, 3} {
+		if _, err := b.Create(t.Context(), fmt.Sprint(i), nil); err != nil || s.requests.Load() != want {
+			t.Errorf("create %d: %v after %d requests, want %d", i, err, s.requests.Load(), want)
+		}
+	}
+}
+
+func TestReadAnswers(t *testing.T) {
+	ok := func(headers ...string) http.HandlerFunc { return says(200, "html", headers...) }
+	for _, c := range []struct {
+		name   string
+		answer http.HandlerFunc
+		want   error
+		sent   int64
+	}{
+		{"absent", says(404, "NoSuchKey"), bucket.ErrNotExist, 1},
+		{"absent, out of a cache", says(404, "NoSuchKey", "Age", "1"), errAmbiguous, 1},
+		{"no bucket", says(404, "NoSuchBucket"), errAmbiguous, 1},
+		{"404 page", says(404, "html"), errAmbiguous, 1},
+		{"404 without a body", says(404, ""), errAmbiguous, 1},
+		{"403", says(403, "AccessDenied"), bucket.ErrRefused, 1},
+		{"wrong region", says(301, "PermanentRedirect", "Location", "/x"), bucket.ErrRefused, 1},
+		{"redirect", says(307, "", "Location", "/x"), errAmbiguous, 1},
+		{"503 SlowDown", says(503, "SlowDown"), bucket.ErrThrottled, 3},
+		{"500", says(500, "InternalError"), errAmbiguous, 3},
+		{"out of a cache", ok("ETag", `"v"`, "Age", "3"), errAmbiguous, 1},
+		{"without ETag", ok(), errAmbiguous, 1},
+		{"cut short", ok("ETag", `"v"`, "Content-Length", "1000"), errAmbiguous, 1},
+		{"too large", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("ETag", `"v"`)
+			io.WriteString(w, strings.Repeat("x", bucket.MaxBody+1))
+		}, errAmbiguous, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := script(t, c.answer)
+			o, err := open(t, options(s.URL)).Get(t.Context(), "k")
+			if !isKind(err, c.want) || s.requests.Load() != c.sent || o.Version != "" {
+				t.Errorf("got %+v, error %v after %d requests; want %v after %d", o, err, s.requests.Load(), c.want, c.sent)
+			}
+		})
+	}
+}
+
+func TestTimesOnTheWire(t *testing.T) {
+	date := time.Date(2026, 11, 29, 10, 0, 0, 0, time.UTC)
+	s := script(t, says(200, "html", "ETag", `"v"`,
+		"Date", date.Format(http.TimeFormat), "Last-Modified", date.Add(-time.Minute).Format(http.TimeFormat)))
+	o, err := open(t, options(s.URL)).Get(t.Context(), "k")
+	if err != nil || !o.Date.Equal(date) || !o.Modified.Equal(date.Add(-time.Minute)) {
+		t.Errorf("read %+v, %v", o, err)
+	}
+}
+
+// A body that is not its ETag's is an error only where the store was seen to
+// derive the one from the other.
+func TestTornReads(t *testing.T) {
+	md5Of := func(s string) string { return fmt.Sprintf(`"%x"`, md5.Sum([]byte(s))) }
+	for _, c := range []struct {
+		name             string
+		put, get, header string
+		torn             bool
+	}{
+		{"derived", md5Of("mine"), md5Of("other"), "", true},
+		{"matching", md5Of("mine"), md5Of("served"), "", false},
+		{"not derived", md5Of("salt"), md5Of("other"), "", false},
+		{"other shape", md5Of("mine"), md5Of("other")[:20] + `-2"`, "", false},
+		{"KMS", md5Of("mine"), md5Of("other"), "aws:kms", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := script(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPut {
+					w.Header().Set("ETag", c.put)
+					return
+				}
+				w.Header().Set("ETag", c.get)
+				w.Header().Set("X-Amz-Server-Side-Encryption", c.header)
+				io.WriteString(w, "served")
+			})
+			b := open(t, options(s.URL))
+			if _, err := b.Create(t.Context(), "k", []byte("mine")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Get(t.Context(), "k"); (err != nil) != c.torn {
+				t.Errorf("get: %v, want an error: %v", err, c.torn)
+			}
+		})
+	}
+}
+
+func TestListAnswers(t *testing.T) {
+	page := func(keys ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `<ListBucketResult><Name>fleet</Name><IsTruncated>false</IsTruncated>`)
+			for _, k := range keys {
+				fmt.Fprintf(w, `<Contents><Key>%s</Key></Contents>`, k)
+			}
+			io.WriteString(w, `</ListBucketResult>`)
+		}
+	}
+	for name, answer := range map[string]http.HandlerFunc{
+		"not a listing": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<a>welcome</a>") },
+		"empty answer":  func(http.ResponseWriter, *http.Request) {},
+		"out of order":  page("a/2", "a/1"),
+		"other prefix":  page("b/1"),
+		"before after":  page("a/0"),
+	} {
+		if l, err := open(t, options(script(t, answer).URL)).List(t.Context(), "a/", "a/0", 0); err == nil {
+			t.Errorf("%s: listed %+v without an error", name, l)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for want, change := range map[string]func() error{
+		"no name":  func() error { return openError(t, "", "http://localhost:1", "") },
+		"endpoint": func() error { return openError(t, "fleet", "localhost:9000", "") },
+		"prefix":   func() error { return openError(t, "fleet", "http://localhost:1", "a//b") },
+	} {
+		if err := change(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not mention %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,10 @@
+package main
+
+import "syscall"
+
+// childAttr: in a process group of its own a child does not get the terminal's
+// Ctrl-C, so it is drained once, by its parent; and it dies with its parent,
+// however that dies.
+func childAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

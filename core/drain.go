@@ -1,0 +1,58 @@
+package core
+
+// drain is the orderly end of the session: every cell is released, what runs
+// ends, then the lease is replaced by its tombstone.
+type drain struct {
+	on      bool
+	closing bool // nothing is owned any more: no request is taken
+	ends    Time
+}
+
+func (Drain) apply(s *State, o *out) {
+	if s.drain.on {
+		return
+	}
+	s.drain = drain{on: true, ends: s.now + s.cfg.DrainDeadline}
+	if s.lease.phase != leaseHeld {
+		s.end(ReasonDrain, o)
+		return
+	}
+	s.abortGrants(ReasonDrain, o)
+	for _, r := range s.reqs.sorted() {
+		if r.own && r.state == requestWaiting {
+			s.failNow(r, s.unavailable(), o)
+		}
+	}
+}
+
+// drainDue takes the drain as far as it can go.
+func (s *State) drainDue(o *out) {
+	d, cs := &s.drain, &s.cells
+	if !d.on || s.lease.phase != leaseHeld {
+		return
+	}
+	if s.now >= d.ends {
+		s.drainTimeout(o)
+		return
+	}
+	d.closing = cs.owned == 0 && cs.leaving == 0 && cs.slots == 0
+	if d.closing && len(s.reqs.byID) == 0 && s.lease.op == 0 {
+		s.lease.phase = leaseLeaving
+		s.writeLease(true, o)
+	}
+}
+
+// drainTimeout fails what still runs; what is not settled is left to expire
+// with the lease.
+func (s *State) drainTimeout(o *out) {
+	for _, r := range s.reqs.sorted() {
+		switch {
+		case r.failed:
+		case r.answered:
+			o.add(Abort{ID: r.id, Reason: ReasonDrainTimeout})
+		default:
+			s.failNow(r, Failure{Code: CodeDraining, Ran: r.state != requestWaiting, Detail: "the drain ran out of time"}, o)
+		}
+	}
+	s.end(ReasonDrainTimeout, o)
+}

@@ -1,0 +1,175 @@
+package core
+
+// Event is something that happened. The set is sealed: a new kind that State
+// does not handle does not compile.
+type Event interface{ apply(*State, *out) }
+
+// WriteOutcome is what is known of a conditional write.
+type WriteOutcome uint8
+
+// Outcomes of a conditional write. The zero value is the safe one.
+const (
+	Ambiguous  WriteOutcome = iota // it may have been applied, or may be later
+	Applied                        // it was applied
+	Rejected                       // the condition did not hold: not applied
+	NotApplied                     // it certainly did not happen
+	Contended                      // not applied, because another write was under way: send it again
+)
+
+// ReadOutcome is what is known of a read.
+type ReadOutcome uint8
+
+// Outcomes of a read. The zero value is the safe one.
+const (
+	ReadFailed ReadOutcome = iota // nothing is known
+	Found                         // a record that parses and belongs to its key
+	Absent                        // the store's own "no such object"
+	BadRecord                     // something that is not ours; never overwritten
+)
+
+// Stamps are two readings of the store's clock that came with one answer, in
+// the Config's unit since an arbitrary instant.
+type Stamps struct {
+	// Date is when the store made the answer; valid if HasDate.
+	Date    Time
+	HasDate bool
+	// Modified is when it last wrote the object; valid if HasModified, which
+	// says that it may be compared with Date.
+	Modified    Time
+	HasModified bool
+}
+
+// Start begins the session: the node creates its lease.
+type Start struct{}
+
+// Minted answers [Mint]: an identity that was never used before.
+type Minted struct {
+	Op         OpID
+	Node       NodeID
+	Generation string
+	Contact    Contact
+}
+
+// LeaseWritten completes [WriteLease].
+type LeaseWritten struct {
+	Op      OpID
+	Outcome WriteOutcome
+	Version Version
+	Stamps  Stamps
+}
+
+// LeaseRead completes [ReadLease].
+type LeaseRead struct {
+	Op      OpID
+	Node    NodeID
+	Outcome ReadOutcome
+	Lease   Lease
+	Version Version
+	Stamps  Stamps
+}
+
+// LeasesListed completes [ListLeases]; Nodes is empty if it failed.
+type LeasesListed struct {
+	Op    OpID
+	Nodes []NodeID
+}
+
+// OwnerRead completes [ReadOwner].
+type OwnerRead struct {
+	Op      OpID
+	Cell    CellName
+	Outcome ReadOutcome
+	Owner   Owner
+	Version Version
+}
+
+// OwnerWritten completes [WriteOwner].
+type OwnerWritten struct {
+	Op      OpID
+	Cell    CellName
+	Outcome WriteOutcome
+	Version Version
+}
+
+// Activated completes [Activate].
+type Activated struct {
+	Op   OpID
+	Cell CellName
+	OK   bool
+	// Detail says why not, for the error that the waiting requests get.
+	Detail string
+}
+
+// Deactivated completes [Deactivate].
+type Deactivated struct {
+	Op   OpID
+	Cell CellName
+}
+
+// Arrive is a new request for a cell.
+type Arrive struct {
+	ID   RequestID
+	Cell CellName
+	// Deadline is when the request fails with a timeout if no answer began.
+	Deadline Time
+	// Forwarded: it came from a peer, so it is run here or refused, and never
+	// forwarded on.
+	Forwarded bool
+	// Own: the caller wants to own the cell rather than have a request run.
+	// It is dispatched once the cell is owned here, and pins it until Done.
+	Own bool
+	// Try, with Own: fail if another node owns the cell rather than wait.
+	Try bool
+}
+
+// Ready says that the answer to a request, run here or forwarded, is there and
+// may begin once the core says so.
+type Ready struct{ ID RequestID }
+
+// Done says that a request which was dispatched, forwarded or answered has
+// ended and touches the cell no more.
+type Done struct{ ID RequestID }
+
+// Late says that a Dispatch or Answer was not carried out because its NotAfter
+// had passed.
+type Late struct{ ID RequestID }
+
+// Gone says that the caller of a request went away. A request that runs is
+// ended by Done instead.
+type Gone struct{ ID RequestID }
+
+// How a forward failed.
+type ForwardFailure uint8
+
+// Ways in which a forward fails.
+const (
+	NotConnected  ForwardFailure = iota // no byte of the request was written
+	ForwardBroken                       // it was begun: the owner may have run it
+	NotMine                             // the peer says that another node owns the cell; not run
+	PeerRefused                         // the peer refused it before it was dispatched, for another reason
+)
+
+// ForwardFailed ends a forward that brought no answer of the cell.
+type ForwardFailed struct {
+	ID  RequestID
+	How ForwardFailure
+	// Refusal is the peer's own failure, with PeerRefused.
+	Refusal Failure
+}
+
+// Probed completes [Probe].
+type Probed struct {
+	Op   OpID
+	Node NodeID
+	// OK: that very session answered.
+	OK bool
+}
+
+// Evict asks for a cell to be given up as soon as nothing runs on it.
+type Evict struct{ Cell CellName }
+
+// Drain begins the end of the session: cells are released, then the lease.
+type Drain struct{}
+
+// Tick does nothing by itself: every Step first does what the time asks for.
+type Tick struct{}

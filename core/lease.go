@@ -1,0 +1,273 @@
+package core
+
+// The node's own lease: the machine that gives it authority and takes it away.
+//
+//	unstarted → minting → creating → held → leaving → over
+//	                ↖────────┘ (abandoned with its id)
+//
+// While held it renews every cfg.Renew. Authority ends TTL-Slack after the
+// *anchor*: the instant before the last write known to be applied was sent.
+
+type leasePhase uint8
+
+const (
+	leaseUnstarted leasePhase = iota
+	leaseMinting
+	leaseCreating
+	leaseHeld
+	leaseLeaving // the tombstone was sent: nothing is served any more
+	leaseOver    // fenced or drained; final
+)
+
+// leaseStep is what to do at lease.wake when no operation is under way.
+type leaseStep uint8
+
+const (
+	stepMint leaseStep = iota
+	stepWrite
+	stepReadBack
+)
+
+// maxAttempts bounds the lease writes whose fate is not known (B1). Beyond it
+// the record is only read, to see which of them arrives.
+const maxAttempts = 32
+
+// attempt is one lease write whose fate is not known.
+type attempt struct {
+	seq    uint64
+	anchor Time
+}
+
+type lease struct {
+	phase      leasePhase
+	node       NodeID
+	generation string
+	contact    Contact
+
+	version   Version // of the record last known to be ours
+	confirmed uint64  // its seq
+	seq       uint64
+	// attempts that may have replaced it, oldest first. Each expects version,
+	// so all are settled as soon as one is known to be applied.
+	attempts []attempt
+	end      Time // of authority; while creating, of what the create can give
+
+	op       OpID
+	reading  bool // op is a read-back
+	step     leaseStep
+	wake     Time // deadline of op, or when to take step
+	fresh    bool // the last operation failed: use a new connection
+	restarts uint // starts that failed in a row
+	listed   bool // the start-up listing was asked for
+	listOp   OpID
+}
+
+func (Start) apply(s *State, o *out) {
+	if s.lease.phase == leaseUnstarted {
+		s.mint(o)
+	}
+}
+
+func (s *State) mint(o *out) {
+	l := &s.lease
+	*l = lease{phase: leaseMinting, op: s.op(), wake: never, end: never, seq: l.seq, restarts: l.restarts, fresh: l.fresh}
+	o.add(Mint{Op: l.op})
+}
+
+func (ev Minted) apply(s *State, o *out) {
+	l := &s.lease
+	if l.phase != leaseMinting || ev.Op != l.op {
+		return
+	}
+	l.phase, l.node, l.generation, l.contact = leaseCreating, ev.Node, ev.Generation, ev.Contact
+	l.end = s.now + s.cfg.TTL - s.cfg.Slack
+	s.writeLease(false, o)
+}
+
+// restart abandons a start together with its id, whose record may still appear
+// and then simply expires, and begins another after a growing pause.
+func (s *State) restart() {
+	l := &s.lease
+	pause := min(s.cfg.Renew, s.cfg.RetryStep<<min(l.restarts, 16))
+	*l = lease{phase: leaseMinting, end: never, step: stepMint, wake: s.now + pause, seq: l.seq, restarts: l.restarts + 1, fresh: true}
+}
+
+func (s *State) record(seq uint64, released bool) Lease {
+	l := &s.lease
+	return Lease{Node: l.node, Generation: l.generation, Seq: seq, TTL: s.cfg.TTL, Released: released, Contact: l.contact}
+}
+
+// writeLease sends the next lease write. Its anchor is now, before it is sent.
+func (s *State) writeLease(released bool, o *out) {
+	l := &s.lease
+	l.seq++
+	l.attempts = append(l.attempts, attempt{seq: l.seq, anchor: s.now})
+	e := WriteLease{Op: s.leaseOp(false), Lease: s.record(l.seq, released), Expect: l.version, Fresh: l.fresh, Deadline: l.wake}
+	if l.phase != leaseCreating {
+		e.NotAfter = l.end
+	}
+	o.add(e)
+}
+
+func (s *State) readBack(o *out) {
+	s.leaseOp(true)
+	l := &s.lease
+	l.fresh = true
+	o.add(ReadLease{Op: l.op, Node: l.node, Own: true, Fresh: true, Deadline: l.wake})
+}
+
+// leaseOp begins a lease operation: it ends after LeaseDeadline or a quarter
+// of the authority left, so that one that hangs leaves time for others.
+func (s *State) leaseOp(reading bool) OpID {
+	l := &s.lease
+	l.op, l.reading = s.op(), reading
+	l.wake = s.now + max(1, min(s.cfg.LeaseDeadline, (l.end-s.now)/4))
+	return l.op
+}
+
+// leaseRetry schedules the next try: sooner the less authority is left.
+func (s *State) leaseRetry(step leaseStep) {
+	l := &s.lease
+	l.step, l.fresh = step, true
+	l.wake = s.now + max(s.cfg.RetryStep, (l.end-s.now)/8)
+}
+
+// due is when leaseDue must be called.
+func (l *lease) due(s *State) Time {
+	at := min(l.wake, l.end)
+	if l.phase == leaseHeld && s.reqs.grants > 0 {
+		at = min(at, l.end-s.cfg.Slack) // grantsDue
+	}
+	return at
+}
+
+// leaseDue ends authority, ends an operation that took too long, or takes the
+// next step.
+func (s *State) leaseDue(o *out) {
+	l := &s.lease
+	switch {
+	case s.now >= l.end && l.phase == leaseHeld:
+		s.fence(ReasonExpired, o)
+		return
+	case s.now >= l.end && l.phase == leaseCreating:
+		s.restart()
+		return
+	}
+	switch {
+	case s.now < l.wake:
+	case l.op != 0 && l.reading:
+		s.leaseReadBack(LeaseRead{Outcome: ReadFailed}, o)
+	case l.op != 0:
+		s.leaseWritten(LeaseWritten{Outcome: Ambiguous}, o)
+	case l.step == stepMint:
+		s.mint(o)
+	case l.step == stepReadBack || len(l.attempts) >= maxAttempts:
+		s.readBack(o)
+	default:
+		s.writeLease(false, o)
+	}
+}
+
+func (ev LeaseWritten) apply(s *State, o *out) {
+	if s.lease.op != 0 && ev.Op == s.lease.op && !s.lease.reading {
+		s.leaseWritten(ev, o)
+	}
+}
+
+func (s *State) leaseWritten(ev LeaseWritten, o *out) {
+	l := &s.lease
+	l.op = 0
+	last := l.attempts[len(l.attempts)-1]
+	switch {
+	case l.phase == leaseLeaving:
+		s.end(ReasonDrain, o)
+	case ev.Outcome == Applied && ev.Version != "":
+		s.noteDate(last.anchor, s.now, ev.Stamps)
+		s.leaseConfirmed(last, ev.Version)
+	case ev.Outcome == NotApplied || ev.Outcome == Contended:
+		// Certainly not applied, and never will be.
+		l.attempts = l.attempts[:len(l.attempts)-1]
+		if l.phase == leaseCreating {
+			s.restart()
+			return
+		}
+		s.leaseRetry(stepWrite)
+	case l.phase == leaseCreating && ev.Outcome == Rejected:
+		s.restart()
+	default:
+		s.readBack(o)
+	}
+}
+
+// leaseConfirmed takes an own write as applied: authority counts from its
+// anchor. leaseDue has ended authority already if it is too late (S5).
+func (s *State) leaseConfirmed(a attempt, v Version) {
+	l := &s.lease
+	l.phase, l.version, l.confirmed = leaseHeld, v, a.seq
+	l.attempts = l.attempts[:0]
+	l.end = a.anchor + s.cfg.TTL - s.cfg.Slack
+	l.step, l.wake = stepWrite, max(s.now+s.cfg.RetryStep, a.anchor+s.cfg.Renew)
+	l.fresh, l.restarts = false, 0
+}
+
+func (ev LeaseRead) apply(s *State, o *out) {
+	if ev.Node != s.lease.node {
+		s.peerRead(ev, o)
+	} else if s.lease.op != 0 && ev.Op == s.lease.op && s.lease.reading {
+		s.leaseReadBack(ev, o)
+	}
+}
+
+// leaseReadBack settles a write that was ambiguous or rejected.
+func (s *State) leaseReadBack(ev LeaseRead, o *out) {
+	l := &s.lease
+	l.op, l.reading = 0, false
+	if ev.Outcome == ReadFailed || ev.Outcome == BadRecord {
+		s.leaseRetry(stepReadBack)
+		return
+	}
+	for _, a := range l.attempts {
+		if ev.Outcome == Found && ev.Lease == s.record(a.seq, false) {
+			s.leaseConfirmed(a, ev.Version)
+			return
+		}
+	}
+	switch {
+	case l.phase == leaseCreating:
+		s.restart()
+	case ev.Outcome == Found && ev.Version == l.version && ev.Lease == s.record(l.confirmed, false):
+		// The previous record, unchanged: the write may still land, which its
+		// seq would tell.
+		s.leaseRetry(stepWrite)
+	case ev.Outcome == Absent:
+		s.fence(ReasonMissing, o)
+	default:
+		s.fence(ReasonReplaced, o)
+	}
+}
+
+// fence ends the session because authority is gone. It writes nothing.
+func (s *State) fence(why Reason, o *out) {
+	for _, r := range s.reqs.sorted() {
+		switch {
+		case r.state == requestWaiting:
+			s.failNow(r, Failure{Code: CodeNodeUnavailable, Detail: string(why)}, o)
+		case r.answered || r.granted:
+			o.add(Abort{ID: r.id, Reason: why})
+		case !r.failed:
+			s.failNow(r, Failure{Code: CodeAuthorityLost, Ran: true, Detail: string(why)}, o)
+		}
+	}
+	s.end(why, o)
+}
+
+// end is the last thing that a State does (S7).
+func (s *State) end(why Reason, o *out) {
+	o.add(End{Reason: why})
+	node := s.lease.node
+	s.lease = lease{phase: leaseOver, node: node, wake: never, end: s.lease.end}
+	s.cells.init()
+	s.peers.init()
+	s.reqs = requests{byID: map[RequestID]*request{}}
+	s.timers.heap = nil
+}

@@ -1,0 +1,316 @@
+package core
+
+// From a claim to its end: claim, activation, service, eviction, release.
+
+// claim tries to acquire a cell that nobody can own any more, against the
+// record just read.
+func (s *State) claim(c *cell, o *out) {
+	w := c.work
+	switch {
+	case s.drain.on:
+		s.failUnowned(c, o)
+		return
+	case len(w.waiters) == 0:
+		s.giveUp(c)
+		return
+	case w.reconciles > MaxAcquireReconciles:
+		s.failAll(c, Failure{Code: CodeAcquireFailed, RetryAfter: s.cfg.Renew, Detail: "the outcome of the claim could not be found out"}, o)
+		return
+	case !s.makeRoom(c, o):
+		s.failAll(c, Failure{Code: CodeNoCapacity, RetryAfter: s.cfg.Renew, Detail: "this node owns as many cells as it may, and none of them is idle"}, o)
+		return
+	}
+	c.epoch++ // S2
+	w.claim = c.epoch
+	s.sendClaim(c, o)
+}
+
+func (s *State) sendClaim(c *cell, o *out) {
+	s.setPhase(c, cellClaiming)
+	w := c.work
+	w.op = s.op()
+	s.arm(c, s.now+s.cfg.OpDeadline)
+	o.add(WriteOwner{
+		Op: w.op, Cell: c.name, Owner: Owner{Node: s.lease.node, Epoch: c.epoch}, Expect: c.version,
+		NotAfter: s.lease.end, Deadline: w.wake, Evidence: w.takeover,
+	})
+}
+
+// failUnowned answers what waits for a cell that this node may not claim,
+// because it drains.
+func (s *State) failUnowned(c *cell, o *out) {
+	for _, r := range s.takeWaiters(c) {
+		if r.forwarded {
+			s.failNow(r, Failure{Code: CodeNotMine, Detail: "this node drains"}, o)
+		} else {
+			s.failNow(r, Failure{Code: CodeDraining, RetryAfter: s.cfg.Renew, Detail: "this node drains and claims no cell"}, o)
+		}
+	}
+	s.giveUp(c)
+}
+
+// makeRoom evicts the least recently used idle cell if this node owns as many
+// as it may, and reports whether there is room for one more.
+func (s *State) makeRoom(c *cell, o *out) bool {
+	cs := &s.cells
+	others := cs.owned + cs.claims - count(c.phase.claiming())
+	if s.cfg.MaxCells == 0 || others < s.cfg.MaxCells {
+		return true
+	}
+	if cs.idle.head == nil || cs.leaving >= s.cfg.MaxReleases {
+		return false
+	}
+	s.leave(cs.idle.head, ReasonLimit, o)
+	return true
+}
+
+func (ev OwnerWritten) apply(s *State, o *out) {
+	c := s.cells.byName[ev.Cell]
+	if c == nil || c.work == nil || c.work.op == 0 || c.work.op != ev.Op {
+		return
+	}
+	if c.phase == cellReleasing {
+		s.released(c, ev, o)
+	} else {
+		s.claimed(c, ev, o)
+	}
+}
+
+// claimed goes on by the outcome of a claim.
+func (s *State) claimed(c *cell, ev OwnerWritten, o *out) {
+	w := c.work
+	w.op = 0
+	if w.reconciles == 0 && ev.Outcome != Applied && ev.Outcome != Ambiguous {
+		w.claim = 0 // certainly not applied, nor is an earlier one under way
+	}
+	switch {
+	case ev.Outcome == Applied && ev.Version != "":
+		s.settledClaim(c, ev.Version, o)
+	case ev.Outcome == Contended:
+		c.epoch-- // the same claim goes out again
+		s.pause(c, true)
+	case ev.Outcome == NotApplied:
+		s.failAll(c, Failure{Code: CodeStoreUnavailable, RetryAfter: s.cfg.Renew, Detail: "the claim was not applied"}, o)
+	case ev.Outcome == Rejected && w.pauses == 0:
+		w.pauses++
+		s.readOwner(c, o)
+	case ev.Outcome == Rejected:
+		s.pause(c, false)
+	default: // ambiguous: the record tells
+		w.reconciles++
+		s.readOwner(c, o)
+	}
+}
+
+// pause waits before the cell is claimed or read again, longer each time.
+func (s *State) pause(c *cell, claimAgain bool) {
+	s.setPhase(c, cellPausing)
+	w := c.work
+	w.claimAgain = claimAgain
+	s.arm(c, s.now+min(s.cfg.Renew, s.cfg.RetryStep<<min(w.pauses, 16)))
+	w.pauses++
+}
+
+func (s *State) pauseOver(c *cell, o *out) {
+	w := c.work
+	switch {
+	case len(w.waiters) == 0 && !(s.drain.on && w.claim != 0):
+		s.drop(c)
+	case w.claimAgain:
+		s.claim(c, o)
+	default:
+		s.readOwner(c, o)
+	}
+}
+
+// settledClaim: the cell is this node's at c.epoch; version names its record.
+func (s *State) settledClaim(c *cell, v Version, o *out) {
+	w := c.work
+	if s.drain.on && len(w.waiters) == 0 {
+		s.disown(c, v, o)
+		return
+	}
+	c.version, c.owner, w.claim = v, "", 0
+	s.setPhase(c, cellActivating)
+	w.op = s.op()
+	s.arm(c, s.now+s.cfg.ActivateDeadline)
+	e := Activate{Op: w.op, Cell: c.name, Epoch: c.epoch, Deadline: w.wake, Prior: w.prior}
+	e.Takeover = w.takeover != nil
+	o.add(e)
+}
+
+// disown releases a cell that this node claimed and never served: the claim
+// was settled during the drain.
+func (s *State) disown(c *cell, v Version, o *out) {
+	c.version, c.owner = v, ""
+	*c.work = work{waiters: c.work.waiters, reason: ReasonDrain}
+	s.sendRelease(c, o)
+}
+
+func (ev Activated) apply(s *State, o *out) {
+	c := s.cells.byName[ev.Cell]
+	if c != nil && c.phase == cellActivating && c.work.op == ev.Op {
+		s.activated(c, ev, o)
+	}
+}
+
+func (s *State) activated(c *cell, ev Activated, o *out) {
+	c.work.op = 0
+	waiters := s.takeWaiters(c)
+	if !ev.OK {
+		for _, r := range waiters {
+			s.failNow(r, Failure{Code: CodeActivationFailed, Node: s.lease.node, Epoch: c.epoch, Detail: ev.Detail}, o)
+		}
+		s.leave(c, ReasonActivate, o)
+		return
+	}
+	s.setPhase(c, cellOwned)
+	s.endJob(c)
+	for _, r := range waiters {
+		s.dispatch(r, c, o)
+	}
+	if c.running == 0 {
+		s.rest(c)
+	}
+}
+
+// rest puts an owned cell on which nothing runs among the idle.
+func (s *State) rest(c *cell) {
+	c.lastUsed = s.now
+	c.unlink()
+	if c.evict != "" {
+		s.cells.idle.pushFront(c)
+	} else {
+		s.cells.idle.pushBack(c)
+	}
+}
+
+func (ev Evict) apply(s *State, o *out) {
+	c := s.cells.byName[ev.Cell]
+	if c == nil || !c.phase.owned() {
+		return
+	}
+	c.evict = ReasonRequested
+	if c.in == &s.cells.idle {
+		c.unlink()
+		s.cells.idle.pushFront(c)
+	}
+}
+
+// evictDue lets idle cells go that are due, as far as MaxReleases allows.
+func (s *State) evictDue(o *out) {
+	cs := &s.cells
+	for c := cs.idle.head; c != nil && cs.leaving < s.cfg.MaxReleases; c = cs.idle.head {
+		switch {
+		case s.drain.on:
+			s.leave(c, ReasonDrain, o)
+		case c.evict != "":
+			s.leave(c, c.evict, o)
+		case s.cfg.MaxCells > 0 && cs.owned+cs.claims > s.cfg.MaxCells:
+			s.leave(c, ReasonLimit, o) // a claim landed after its room was taken
+		case s.cfg.IdleAfter > 0 && s.now >= c.lastUsed+s.cfg.IdleAfter:
+			s.leave(c, ReasonIdle, o)
+		default:
+			return
+		}
+	}
+}
+
+// leave stops serving a cell, then releases it: the application first.
+func (s *State) leave(c *cell, why Reason, o *out) {
+	s.setPhase(c, cellDeactivating)
+	c.evict = ""
+	w := s.job(c)
+	*w = work{op: s.op(), reason: why}
+	s.arm(c, s.now+s.cfg.DeactivateDeadline)
+	o.add(Deactivate{Op: w.op, Cell: c.name, Epoch: c.epoch, Reason: why, Deadline: w.wake})
+}
+
+func (ev Deactivated) apply(s *State, o *out) {
+	c := s.cells.byName[ev.Cell]
+	if c != nil && c.phase == cellDeactivating && c.work.op == ev.Op {
+		s.sendRelease(c, o)
+	}
+}
+
+// sendRelease publishes the cell as unowned, on the condition that the record
+// is still the very one that this node's claim made (S6). From here on the
+// epoch is never served again, whatever the answer.
+func (s *State) sendRelease(c *cell, o *out) {
+	s.setPhase(c, cellReleasing)
+	w := c.work
+	w.op, w.readBack = s.op(), false
+	s.arm(c, s.now+s.cfg.OpDeadline)
+	o.add(WriteOwner{
+		Op: w.op, Cell: c.name, Owner: Owner{Epoch: c.epoch}, Expect: c.version,
+		NotAfter: s.lease.end, Deadline: w.wake,
+	})
+}
+
+func (s *State) released(c *cell, ev OwnerWritten, o *out) {
+	w := c.work
+	w.op = 0
+	switch {
+	case ev.Outcome == Ambiguous, ev.Outcome == Applied && ev.Version == "":
+		s.readRelease(c, o)
+	case ev.Outcome == Contended, ev.Outcome == NotApplied:
+		s.releaseAgain(c, o)
+	default: // applied, or somebody else's already
+		s.left(c)
+	}
+}
+
+// readRelease finds out what became of an ambiguous release.
+func (s *State) readRelease(c *cell, o *out) {
+	w := c.work
+	w.op, w.readBack = s.op(), true
+	s.arm(c, s.now+s.cfg.OpDeadline)
+	o.add(ReadOwner{Op: w.op, Cell: c.name, Deadline: w.wake})
+}
+
+func (s *State) releaseRead(c *cell, ev OwnerRead, o *out) {
+	c.work.op = 0
+	switch {
+	case ev.Outcome == Found && ev.Version == c.version, ev.Outcome == ReadFailed:
+		s.releaseAgain(c, o)
+	default: // it was applied, or the record is somebody else's
+		s.left(c)
+	}
+}
+
+// releaseAgain sends the release again after a pause, a few times. After that
+// the record goes on naming this node, whose next claim of it, or a takeover,
+// raises the epoch.
+func (s *State) releaseAgain(c *cell, o *out) {
+	w := c.work
+	if w.reconciles++; w.reconciles > MaxAcquireReconciles {
+		s.left(c)
+		return
+	}
+	w.op, w.readBack = 0, false
+	s.arm(c, s.now+min(s.cfg.Renew, s.cfg.RetryStep<<min(w.pauses, 16)))
+	w.pauses++
+}
+
+// releaseDue: an operation of the release took too long, or a pause is over.
+func (s *State) releaseDue(c *cell, o *out) {
+	w := c.work
+	switch {
+	case w.op == 0:
+		s.sendRelease(c, o)
+	case w.readBack:
+		s.releaseRead(c, OwnerRead{Outcome: ReadFailed}, o)
+	default:
+		s.released(c, OwnerWritten{Outcome: Ambiguous}, o)
+	}
+}
+
+// left: the cell is no longer this node's. What came meanwhile acquires anew.
+func (s *State) left(c *cell) {
+	if len(c.work.waiters) == 0 {
+		s.drop(c)
+		return
+	}
+	c.version = ""
+	s.resolve(c)
+}

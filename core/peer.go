@@ -1,0 +1,408 @@
+package core
+
+import (
+	"maps"
+	"slices"
+)
+
+// What this node knows of the others: whether their leases are provably dead
+// (the observer's rules), and whether they can be reached, which is about
+// liveness only.
+
+// Rule names the rule by which a lease was judged dead.
+type Rule string
+
+// The observer's rules (docs/protocol.md). No wall clock takes part in any.
+const (
+	RuleAge       Rule = "age"       // by two stamps of the store
+	RuleUnchanged Rule = "unchanged" // seen unchanged for TTL + slack of this node's clock
+	RuleAbsent    Rule = "absent"    // seen absent for as long
+	RuleReleased  Rule = "released"  // its tombstone
+)
+
+// Evidence is why a node was judged dead.
+type Evidence struct {
+	Node    NodeID
+	Rule    Rule
+	Version Version
+	Stamps  Stamps
+	Took    Time // duration of the deciding read
+	Watched Time // how long the version was seen unchanged
+}
+
+// sighting is one version of a lease record, or its absence, seen unchanged
+// since the end of the first read that saw it.
+type sighting struct {
+	version Version
+	absent  bool
+	since   Time
+	valid   bool
+}
+
+// follow is what the last failed contact is still owed: a first read, which
+// starts the observation, then reads until it is seen to be dead or alive.
+type follow uint8
+
+const (
+	followNone follow = iota
+	followFirst
+	followMore
+)
+
+type peer struct {
+	id    NodeID
+	lease Lease // the last good record
+	known bool
+	seen  sighting
+
+	checked Time // the last time it answered, or its lease was read and not dead
+	quiet   Time // since when nothing was heard while requests wait on it
+	// unanswered counts requests sent to it whose answer has not begun.
+	unanswered int
+	sent       map[RequestID]*request // whose answer has not ended
+
+	suspect bool // the last contact failed
+	follow  follow
+	aged    Time // how old its lease was, at the least, at the last reading
+	bad     bool // its record was last read as BadRecord
+	lost    bool // its record could not be read
+
+	op      OpID // lease read under way
+	opFrom  Time
+	opEnds  Time
+	readAt  Time // the next scheduled lease read
+	probe   OpID // probe under way
+	probeBy Time
+	probeAt Time // no probe of a suspect before this
+
+	cells map[CellName]bool // being resolved, waiting for what is learned here
+	wake  Time
+	used  Time
+}
+
+type peers struct {
+	byID map[NodeID]*peer
+	// dead remembers verdicts: dead stays dead. deadOrder bounds it.
+	dead      map[NodeID]Evidence
+	deadOrder []NodeID
+	unread    []NodeID // leases still to be read once, at the start
+	reading   int      // lease reads under way
+}
+
+func (ps *peers) init() {
+	*ps = peers{byID: map[NodeID]*peer{}, dead: map[NodeID]Evidence{}}
+}
+
+// peer finds or makes the entry of a node that is not known to be dead.
+func (s *State) peer(id NodeID) *peer {
+	if p := s.peers.byID[id]; p != nil {
+		p.used = s.now
+		return p
+	}
+	if len(s.peers.byID) >= s.cfg.MaxPeers {
+		s.forgetPeer()
+	}
+	p := &peer{id: id, readAt: never, wake: never, used: s.now, sent: map[RequestID]*request{}, cells: map[CellName]bool{}}
+	s.peers.byID[id] = p
+	return p
+}
+
+// forgetPeer drops the entry that was unused for longest; what it had observed
+// must be observed again.
+func (s *State) forgetPeer() {
+	var old *peer
+	for _, p := range s.peers.sorted() {
+		if p.op == 0 && p.probe == 0 && len(p.cells) == 0 && len(p.sent) == 0 && (old == nil || p.used < old.used) {
+			old = p
+		}
+	}
+	if old != nil {
+		delete(s.peers.byID, old.id)
+	}
+}
+
+// armPeer sets the peer's one timer to the earliest thing that it waits for.
+func (s *State) armPeer(p *peer) {
+	at := p.readAt
+	if p.op != 0 {
+		at = p.opEnds
+	}
+	if p.probe != 0 {
+		at = min(at, p.probeBy)
+	} else if p.unanswered > 0 && !p.suspect {
+		at = min(at, p.quiet+s.cfg.Renew/2+1)
+	}
+	if at = max(at, s.now+1); at != p.wake {
+		p.wake = at
+		s.timers.push(timer{at: at, kind: timerPeer, name: string(p.id)})
+	}
+}
+
+func (s *State) peerDue(p *peer, o *out) {
+	p.wake = never
+	if p.op != 0 && s.now >= p.opEnds {
+		s.peerRead(LeaseRead{Op: p.op, Node: p.id, Outcome: ReadFailed}, o)
+	} else if p.op == 0 && s.now >= p.readAt {
+		s.readPeer(p, o)
+	}
+	switch {
+	case s.peers.byID[p.id] != p: // found dead
+		return
+	case p.probe != 0 && s.now >= p.probeBy:
+		s.probed(p, false, o)
+	case p.probe == 0 && p.unanswered > 0 && !p.suspect && s.now > p.quiet+s.cfg.Renew/2:
+		// Answered by a third of the TTL of silence; later if this node slept.
+		if !s.sendProbe(p, max(p.quiet+s.cfg.Renew, s.now+s.cfg.Renew/2), o) {
+			s.contactFailed(p, o)
+		}
+	}
+	s.armPeer(p)
+}
+
+// readPeer reads the lease once for all who want to know.
+func (s *State) readPeer(p *peer, o *out) {
+	if p.op != 0 {
+		return
+	}
+	p.op, p.opFrom, p.opEnds, p.readAt = s.op(), s.now, s.now+s.cfg.OpDeadline, never
+	s.peers.reading++
+	o.add(ReadLease{Op: p.op, Node: p.id, Deadline: p.opEnds})
+	s.armPeer(p)
+}
+
+// peerRead takes a reading of another node's lease.
+func (s *State) peerRead(ev LeaseRead, o *out) {
+	p := s.peers.byID[ev.Node]
+	if p == nil || p.op == 0 || ev.Op != p.op {
+		return
+	}
+	p.op = 0
+	s.peers.reading--
+	p.bad, p.lost = ev.Outcome == BadRecord, ev.Outcome == ReadFailed
+	if why, dead := s.judge(p, ev); dead {
+		s.bury(p, why, o)
+		return
+	}
+	s.scheduleRead(p)
+	s.armPeer(p)
+	s.wakeCells(p, o)
+}
+
+// judge applies the observer's rules to one reading. Its duration and the
+// span of a sighting are taken at their least favourable: the read began when
+// it was asked for and ended now.
+func (s *State) judge(p *peer, ev LeaseRead) (Evidence, bool) {
+	why := Evidence{Node: p.id, Version: ev.Version, Stamps: ev.Stamps, Took: s.now - p.opFrom}
+	if ev.Outcome != Found && ev.Outcome != Absent {
+		return why, false // nothing was learned
+	}
+	now := sighting{version: ev.Version, absent: ev.Outcome == Absent, since: s.now, valid: true}
+	if p.seen.valid && p.seen.version == now.version && p.seen.absent == now.absent {
+		now.since = p.seen.since
+	}
+	p.seen = now
+	p.checked = s.now
+	if ev.Outcome == Found {
+		p.lease, p.known = ev.Lease, true
+	}
+	limit := s.limit(p)
+	why.Watched = p.opFrom - now.since
+	p.aged = 0
+	if ev.Outcome == Found {
+		p.aged = s.age(ev.Stamps, p.opFrom)
+	}
+	if p.follow == followFirst {
+		p.follow = followMore
+	} else if now.since == s.now { // it was written since: alive
+		p.follow = followNone
+	}
+	switch {
+	case ev.Outcome == Found && ev.Lease.Released:
+		why.Rule = RuleReleased
+	case why.Watched >= limit && now.absent:
+		why.Rule = RuleAbsent
+	case why.Watched >= limit:
+		why.Rule = RuleUnchanged
+	case p.aged >= limit:
+		why.Rule = RuleAge
+	default:
+		return why, false
+	}
+	return why, true
+}
+
+// limit is how long a lease must have been unchanged for its holder to be
+// dead. No record makes it overflow.
+func (s *State) limit(p *peer) Time {
+	return max(s.cfg.TTL, min(p.lease.TTL, never/4)) + s.cfg.Slack
+}
+
+// age is how long ago, at the least, the store last wrote the record; 0 where
+// its stamps prove nothing.
+func (s *State) age(st Stamps, from Time) Time {
+	if !st.HasDate || !st.HasModified || !s.steady(s.clockSample(from, s.now, st.Date)) {
+		return 0
+	}
+	return st.Date - st.Modified - s.cfg.Rounding - s.cfg.Allowance - (s.now - from)
+}
+
+// provable is when a read can find the lease dead, if nothing changes: by its
+// being unchanged, or by the stamps last seen.
+func (s *State) provable(p *peer) Time {
+	limit := s.limit(p)
+	if !p.seen.valid {
+		return s.now + limit
+	}
+	at := p.seen.since + limit
+	if p.aged > 0 {
+		at = min(at, p.checked+limit-p.aged)
+	}
+	return max(at, s.now+s.cfg.RetryStep)
+}
+
+// scheduleRead plans the next read of a node that cannot be reached: one that
+// can prove its death, for the contact that failed, and further ones only
+// while somebody wants to know.
+func (s *State) scheduleRead(p *peer) {
+	wanted := len(p.cells) > 0 || p.unanswered > 0
+	switch {
+	case !wanted && (p.follow == followNone || p.bad):
+	case p.lost || p.bad:
+		p.readAt = s.now + s.cfg.Renew
+	case p.suspect || p.seen.absent || p.follow != followNone:
+		p.readAt = s.provable(p)
+	}
+}
+
+func (ps *peers) sorted() []*peer {
+	all := make([]*peer, 0, len(ps.byID))
+	for _, id := range slices.Sorted(maps.Keys(ps.byID)) {
+		all = append(all, ps.byID[id])
+	}
+	return all
+}
+
+// bury remembers a node as dead for good, and ends what waits on it.
+func (s *State) bury(p *peer, why Evidence, o *out) {
+	ps := &s.peers
+	delete(ps.byID, p.id)
+	if len(ps.deadOrder) >= s.cfg.MaxPeers {
+		delete(ps.dead, ps.deadOrder[0])
+		ps.deadOrder = ps.deadOrder[1:]
+	}
+	ps.dead[p.id] = why
+	ps.deadOrder = append(ps.deadOrder, p.id)
+	for _, r := range sortedRequests(p.sent) {
+		if r.answered {
+			o.add(Abort{ID: r.id, Reason: "owner lost"})
+			s.forget(r)
+		} else {
+			s.failNow(r, Failure{Code: CodeOwnerLost, Ran: true, Node: p.id, Detail: "the owner died"}, o)
+		}
+	}
+	s.wakeCells(p, o)
+}
+
+// heard: that very session answered something, which keeps all routes to it.
+func (s *State) heard(p *peer, o *out) {
+	suspected := p.suspect
+	p.checked, p.quiet = s.now, s.now
+	p.suspect, p.follow, p.readAt = false, followNone, never
+	if suspected {
+		s.wakeCells(p, o)
+	}
+	s.armPeer(p)
+}
+
+// contactFailed: the owner could not be reached. Its lease is read, which
+// starts the observation, and it is probed; until it answers nothing is sent
+// to it. Further failures learn from the same reading.
+func (s *State) contactFailed(p *peer, o *out) {
+	if p.suspect && p.follow != followNone {
+		return
+	}
+	p.suspect, p.follow = true, followFirst
+	s.readPeer(p, o)
+	if p.probe == 0 && s.now >= p.probeAt {
+		s.sendProbe(p, s.now+s.cfg.DialDeadline, o)
+	}
+	s.armPeer(p)
+}
+
+// sendProbe reports whether there was an address to send it to.
+func (s *State) sendProbe(p *peer, by Time, o *out) bool {
+	if !p.known || p.lease.Addr == "" {
+		return false
+	}
+	p.probe, p.probeBy = s.op(), max(s.now+1, by)
+	p.probeAt = s.now + s.cfg.Renew
+	o.add(Probe{Op: p.probe, Node: p.id, Contact: p.lease.Contact, Deadline: p.probeBy})
+	return true
+}
+
+func (ev Probed) apply(s *State, o *out) {
+	if p := s.peers.byID[ev.Node]; p != nil && p.probe != 0 && p.probe == ev.Op {
+		s.probed(p, ev.OK, o)
+	}
+}
+
+func (s *State) probed(p *peer, ok bool, o *out) {
+	p.probe = 0
+	switch {
+	case ok:
+		s.heard(p, o)
+	case !p.suspect:
+		s.contactFailed(p, o)
+	}
+	s.armPeer(p)
+	if p.op == 0 {
+		s.wakeCells(p, o)
+	}
+}
+
+// wakeCells lets the cells that waited for this peer go on.
+func (s *State) wakeCells(p *peer, o *out) {
+	if p.op != 0 {
+		return
+	}
+	names := slices.Sorted(maps.Keys(p.cells))
+	clear(p.cells)
+	for _, name := range names {
+		if c := s.cells.byName[name]; c != nil && c.owner == p.id {
+			s.peerLearned(c, o)
+		}
+	}
+}
+
+func (ev LeasesListed) apply(s *State, o *out) {
+	if s.lease.listOp == 0 || ev.Op != s.lease.listOp {
+		return
+	}
+	s.lease.listOp = 0
+	for _, id := range ev.Nodes {
+		if id != s.lease.node && len(s.peers.unread) < s.cfg.MaxPeers {
+			s.peers.unread = append(s.peers.unread, id)
+		}
+	}
+}
+
+// survey reads every lease once at the start, a few at a time: it starts the
+// observation of nodes that died before this one came.
+func (s *State) survey(o *out) {
+	const atOnce = 4
+	l := &s.lease
+	if l.phase != leaseHeld {
+		return
+	}
+	if !l.listed {
+		l.listed, l.listOp = true, s.op()
+		o.add(ListLeases{Op: l.listOp, Deadline: s.now + s.cfg.TTL})
+	}
+	for s.peers.reading < atOnce && len(s.peers.unread) > 0 {
+		id := s.peers.unread[0]
+		s.peers.unread = s.peers.unread[1:]
+		if _, dead := s.peers.dead[id]; !dead {
+			s.readPeer(s.peer(id), o)
+		}
+	}
+}

@@ -1,0 +1,355 @@
+package core
+
+import (
+	"maps"
+	"slices"
+)
+
+// Requests: each gets exactly one answer, within its deadline (L1).
+
+type requestState uint8
+
+const (
+	requestWaiting requestState = iota // for the cell's owner to be settled
+	requestRunning                     // dispatched here
+	requestSent                        // forwarded to the owner
+)
+
+type request struct {
+	id        RequestID
+	cell      CellName
+	deadline  Time
+	patience  Time // how long it waits for an unreachable owner
+	wake      Time
+	state     requestState
+	own, try  bool
+	forwarded bool
+	answered  bool // its answer was let out
+	granted   bool // own, dispatched, not aborted
+	failed    bool // failed while it ran: Done is awaited
+	reconnect bool // it was tried again after a connection that never was
+	refused   bool // a node has said "not mine"
+	node      NodeID
+}
+
+type requests struct {
+	byID    map[RequestID]*request
+	waiting int
+	grants  int
+}
+
+func sortedRequests(m map[RequestID]*request) []*request {
+	all := make([]*request, 0, len(m))
+	for _, id := range slices.Sorted(maps.Keys(m)) {
+		all = append(all, m[id])
+	}
+	return all
+}
+
+func (rs *requests) sorted() []*request { return sortedRequests(rs.byID) }
+
+func (s *State) armRequest(r *request, at Time) {
+	if at != r.wake {
+		r.wake = at
+		s.timers.push(timer{at: at, kind: timerRequest, id: r.id})
+	}
+}
+
+// waitersOf returns the requests that wait for a cell, in order.
+func (s *State) waitersOf(c *cell) []*request {
+	if c.work == nil {
+		return nil
+	}
+	rs := make([]*request, 0, len(c.work.waiters))
+	for _, id := range c.work.waiters {
+		rs = append(rs, s.reqs.byID[id])
+	}
+	return rs
+}
+
+// takeWaiters returns them and leaves none behind.
+func (s *State) takeWaiters(c *cell) []*request {
+	rs := s.waitersOf(c)
+	c.work.waiters = nil
+	return rs
+}
+
+func (ev Arrive) apply(s *State, o *out) {
+	r := &request{
+		id: ev.ID, cell: ev.Cell, deadline: ev.Deadline, wake: never,
+		own: ev.Own, try: ev.Try, forwarded: ev.Forwarded,
+		// Within slack of the moment when the owner's death can be proven a
+		// refusal would only be early.
+		patience: min(ev.Deadline, s.now+max(s.cfg.FailoverWait, s.cfg.Slack)),
+	}
+	if r.own && !r.try {
+		r.patience = r.deadline
+	}
+	c := s.cells.byName[r.cell]
+	switch {
+	case s.lease.phase != leaseHeld || s.drain.closing || r.own && s.drain.on:
+		o.add(Fail{ID: r.id, Failure: s.unavailable()})
+	case r.deadline <= s.now:
+		o.add(Fail{ID: r.id, Failure: Failure{Code: CodeTimeout, Detail: "the request came after its deadline"}})
+	case s.reqs.waiting >= s.cfg.MaxQueue && (c == nil || c.phase != cellOwned && !s.routable(c, r)):
+		o.add(Fail{ID: r.id, Failure: Failure{Code: CodeNoCapacity, RetryAfter: s.cfg.RetryStep, Detail: "too many requests wait for an owner"}})
+	default:
+		s.reqs.byID[r.id] = r
+		s.reqs.waiting++
+		s.place(r, c, o)
+	}
+}
+
+func (s *State) unavailable() Failure {
+	if s.drain.on {
+		return Failure{Code: CodeDraining, Detail: "this node drains"}
+	}
+	return Failure{Code: CodeNodeUnavailable, RetryAfter: s.cfg.Renew, Detail: "this node does not hold its lease yet"}
+}
+
+// place puts a waiting request where its cell stands.
+func (s *State) place(r *request, c *cell, o *out) {
+	switch {
+	case c == nil:
+		c = s.newCell(r.cell)
+		s.resolve(c)
+		s.wait(c, r)
+	case c.phase == cellRemote:
+		s.route(c, r, o)
+	case c.phase == cellOwned:
+		s.dispatch(r, c, o)
+	case c.phase == cellStuck && s.provable(s.peers.byID[c.owner]) > r.patience:
+		s.failNow(r, s.unreachableNow(s.peers.byID[c.owner], c), o)
+	default:
+		s.wait(c, r)
+	}
+}
+
+// wait lets a request join what is under way for its cell.
+func (s *State) wait(c *cell, r *request) {
+	w := s.job(c)
+	w.waiters = append(w.waiters, r.id)
+	at := r.deadline
+	if c.phase == cellStuck {
+		at = min(at, r.patience)
+	}
+	s.armRequest(r, at)
+}
+
+// leaveWait takes a request out of the waiting, in whatever cell it waits.
+func (s *State) leaveWait(r *request) {
+	s.reqs.waiting--
+	c := s.cells.byName[r.cell]
+	if c == nil || c.work == nil {
+		return
+	}
+	w := c.work
+	if i := slices.Index(w.waiters, r.id); i >= 0 {
+		w.waiters = slices.Delete(w.waiters, i, i+1)
+	}
+	switch {
+	case len(w.waiters) > 0:
+	case c.phase == cellQueued:
+		s.drop(c)
+	case c.phase == cellStuck || c.phase == cellRemote:
+		s.remote(c)
+	}
+}
+
+// dispatch runs a request on a cell that is owned here.
+func (s *State) dispatch(r *request, c *cell, o *out) {
+	s.reqs.waiting--
+	r.state = requestRunning
+	c.running++
+	c.unlink()
+	at := r.deadline
+	if r.own {
+		r.granted, at = true, never
+		s.reqs.grants++
+	}
+	s.armRequest(r, at)
+	o.add(Dispatch{ID: r.id, Cell: c.name, Epoch: c.epoch, NotAfter: s.lease.end})
+}
+
+// forward sends a waiting request to the owner.
+func (s *State) forward(r *request, c *cell, p *peer, o *out) {
+	s.reqs.waiting--
+	r.state, r.node = requestSent, p.id
+	if p.unanswered == 0 {
+		p.quiet = s.now
+	}
+	p.sent[r.id] = r
+	p.unanswered++
+	s.armPeer(p)
+	s.armRequest(r, r.deadline)
+	o.add(Forward{ID: r.id, Cell: c.name, Node: p.id, Contact: p.lease.Contact})
+}
+
+// unsend takes a request from the peer that it was sent to.
+func (s *State) unsend(r *request) {
+	p := s.peers.byID[r.node]
+	if p == nil || p.sent[r.id] != r {
+		return
+	}
+	delete(p.sent, r.id)
+	if !r.answered {
+		p.unanswered--
+		s.armPeer(p)
+	}
+}
+
+func (ev Ready) apply(s *State, o *out) {
+	r := s.reqs.byID[ev.ID]
+	if r == nil || r.state == requestWaiting || r.answered || r.failed || r.own {
+		return
+	}
+	if p := s.peers.byID[r.node]; r.state == requestSent && p != nil {
+		p.unanswered--
+		s.heard(p, o)
+	}
+	r.answered = true
+	s.armRequest(r, never)
+	o.add(Answer{ID: r.id, NotAfter: s.lease.end})
+}
+
+func (ev Late) apply(s *State, o *out) {
+	r := s.reqs.byID[ev.ID]
+	switch {
+	case r == nil || r.failed || r.state == requestWaiting:
+	case r.answered:
+		o.add(Answer{ID: r.id, NotAfter: s.lease.end})
+	case r.state == requestRunning:
+		o.add(Dispatch{ID: r.id, Cell: r.cell, Epoch: s.cells.byName[r.cell].epoch, NotAfter: s.lease.end})
+	}
+}
+
+func (ev Done) apply(s *State, o *out) {
+	r := s.reqs.byID[ev.ID]
+	if r == nil || r.state == requestWaiting {
+		return
+	}
+	if r.state == requestSent {
+		s.unsend(r)
+	} else {
+		c := s.cells.byName[r.cell]
+		if c.running--; c.running == 0 {
+			s.rest(c)
+		}
+	}
+	s.forget(r)
+}
+
+func (ev Gone) apply(s *State, o *out) {
+	if r := s.reqs.byID[ev.ID]; r != nil && r.state == requestWaiting {
+		s.leaveWait(r)
+		s.forget(r)
+	}
+}
+
+func (s *State) forget(r *request) {
+	if r.granted {
+		s.reqs.grants--
+	}
+	delete(s.reqs.byID, r.id)
+}
+
+// failNow answers a request with an error. One that runs here keeps its cell
+// busy until it is done.
+func (s *State) failNow(r *request, f Failure, o *out) {
+	o.add(Fail{ID: r.id, Failure: f})
+	switch r.state {
+	case requestRunning:
+		r.failed = true
+		s.armRequest(r, never)
+		return
+	case requestSent:
+		s.unsend(r)
+	default:
+		s.leaveWait(r)
+	}
+	s.forget(r)
+}
+
+// requestDue: its time, or its patience, is over.
+func (s *State) requestDue(r *request, o *out) {
+	r.wake = never
+	c := s.cells.byName[r.cell]
+	stuck := r.state == requestWaiting && c != nil && c.phase == cellStuck
+	switch {
+	case stuck && s.now >= r.patience && s.peers.byID[c.owner] != nil:
+		s.failNow(r, s.unreachableNow(s.peers.byID[c.owner], c), o)
+	case s.now < r.deadline:
+		s.armRequest(r, r.deadline)
+	case r.state == requestWaiting:
+		f := Failure{Code: CodeTimeout, Detail: "no owner was found in time"}
+		if c != nil {
+			f.Detail = "the request ran out of time while its cell was " + c.phase.String()
+		}
+		s.failNow(r, f, o)
+	default:
+		s.failNow(r, Failure{Code: CodeTimeout, Ran: true, Node: r.node, Detail: "the answer did not begin in time"}, o)
+	}
+}
+
+func (ev ForwardFailed) apply(s *State, o *out) {
+	r := s.reqs.byID[ev.ID]
+	if r == nil || r.state != requestSent || r.answered {
+		return
+	}
+	p := s.peers.byID[r.node]
+	if ev.How == NotConnected || ev.How == ForwardBroken {
+		s.contactFailed(p, o)
+	} else {
+		s.heard(p, o)
+	}
+	switch {
+	case ev.How == NotConnected && !r.reconnect:
+		r.reconnect = true
+		s.again(r, o)
+	case ev.How == NotMine && !r.refused:
+		r.refused = true
+		s.again(r, o)
+	case ev.How == NotConnected:
+		s.failNow(r, Failure{Code: CodeOwnerUnreachable, Node: r.node, RetryAfter: s.provable(p) - s.now, Detail: "the owner could not be connected to, twice"}, o)
+	case ev.How == NotMine:
+		s.failNow(r, Failure{Code: CodeOwnerUnsettled, Detail: "two nodes in a row said that another one owns the cell"}, o)
+	case ev.How == PeerRefused:
+		s.failNow(r, ev.Refusal, o)
+	default:
+		s.failNow(r, Failure{Code: CodeOwnerLost, Ran: true, Node: r.node, Detail: "the connection to the owner broke after the request was begun"}, o)
+	}
+}
+
+// again resolves the cell anew for a request that the route did not serve;
+// exactly that route is dropped.
+func (s *State) again(r *request, o *out) {
+	s.unsend(r)
+	r.state = requestWaiting
+	s.reqs.waiting++
+	c := s.cells.byName[r.cell]
+	if c != nil && c.phase == cellRemote && c.owner == r.node {
+		s.wait(c, r)
+		s.resolve(c)
+		return
+	}
+	s.place(r, c, o)
+}
+
+// grantsDue takes owned cells away early enough for their owners to stop while
+// the authority still lasts.
+func (s *State) grantsDue(o *out) {
+	if s.reqs.grants > 0 && s.now >= s.lease.end-s.cfg.Slack {
+		s.abortGrants(ReasonExpired, o)
+	}
+}
+
+// abortGrants takes the owned cells away from those who acquired them.
+func (s *State) abortGrants(why Reason, o *out) {
+	for _, r := range s.reqs.sorted() {
+		if r.granted {
+			r.granted, r.failed = false, true
+			s.reqs.grants--
+			o.add(Abort{ID: r.id, Reason: why})
+		}
+	}
+}

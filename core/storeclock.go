@@ -1,0 +1,70 @@
+package core
+
+// storeClock watches whether the store's clock runs in step with this node's
+// own: the age of a lease by the store's stamps counts only while it has done
+// so for TTL + slack (rule "age").
+//
+// Each own lease write brings a sample: the store's Date, and the interval of
+// this node's clock in which the store made it. A stamp is coarse by rounding
+// and may come from a cache that is refreshed as often, so a sample bounds the
+// difference between the two clocks only to within both. Samples contradict
+// each other when no difference fits both.
+type storeClock struct {
+	samples []clockSample // oldest first, within TTL + slack, at most maxSamples
+	since   Time          // of the first sample of the run without contradiction
+	running bool
+}
+
+type clockSample struct {
+	low, high Time // bounds of the store's clock minus this node's
+	at        Time
+}
+
+const maxSamples = 32
+
+func (s *State) clockSample(sent, got Time, date Time) clockSample {
+	return clockSample{low: date - got, high: date + 2*s.cfg.Rounding - sent, at: got}
+}
+
+// noteDate takes the sample of an own lease write that was sent and answered
+// within the given interval.
+func (s *State) noteDate(sent, got Time, st Stamps) {
+	k := &s.clock
+	if !st.HasDate {
+		*k = storeClock{}
+		return
+	}
+	m := s.clockSample(sent, got, st.Date)
+	if !k.running || !s.inStep(m) {
+		*k = storeClock{running: true, since: got}
+	}
+	k.forget(got - s.cfg.TTL - s.cfg.Slack)
+	k.samples = append(k.samples, m)
+}
+
+// forget drops samples from before an instant, and the oldest beyond the bound.
+func (k *storeClock) forget(before Time) {
+	n := 0
+	for n < len(k.samples) && (k.samples[n].at < before || len(k.samples)-n >= maxSamples) {
+		n++
+	}
+	k.samples = append(k.samples[:0], k.samples[n:]...)
+}
+
+// inStep reports whether a sample contradicts none of the recent ones, allowing
+// for both clocks' drift.
+func (s *State) inStep(m clockSample) bool {
+	drift := 2 * s.cfg.Slack
+	for _, x := range s.clock.samples {
+		if m.low > x.high+drift || x.low > m.high+drift {
+			return false
+		}
+	}
+	return true
+}
+
+// steady reports whether the store's clock has run in step for TTL + slack, and
+// does in the sample given.
+func (s *State) steady(m clockSample) bool {
+	return s.clock.running && s.now-s.clock.since >= s.cfg.TTL+s.cfg.Slack && s.inStep(m)
+}

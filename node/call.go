@@ -1,0 +1,124 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/tenure-go/tenure/core"
+)
+
+// Request is one request for a cell.
+type Request struct {
+	Cell      core.CellName // checked by the caller
+	Forwarded bool          // by a peer
+	Own, Try  bool          // see core.Arrive
+	Timeout   time.Duration // until its answer begins
+}
+
+// Call is one request in the hands of the core. Its methods are for one
+// goroutine at a time, but for Ready, which another one may call once Context
+// has ended.
+type Call struct {
+	node    *Node
+	id      core.RequestID
+	effects chan core.Effect
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	failure atomic.Pointer[core.Fail] // set before ctx ends for it
+}
+
+// ErrAborted is the cause of a call's context when the core broke it off; the
+// cause also says why.
+var ErrAborted = errors.New("aborted")
+
+// ErrDone is the cause of a call's context after Done.
+var ErrDone = errors.New("done")
+
+// Begin hands a request to the core. Done must be called at its end.
+func (n *Node) Begin(ctx context.Context, r Request) *Call {
+	c := &Call{node: n, id: core.RequestID(n.lastCall.Add(1)), effects: make(chan core.Effect, 4)}
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	ev := core.Arrive{
+		ID: c.id, Cell: r.Cell, Forwarded: r.Forwarded, Own: r.Own, Try: r.Try,
+		Deadline: n.clock.Now() + core.Time(r.Timeout),
+	}
+	if !closed(n.ready) {
+		// Nothing is decided before the buckets were tested.
+		c.effects <- core.Fail{ID: c.id, Failure: notReady}
+	} else {
+		n.send(input{event: ev, call: c})
+	}
+	return c
+}
+
+var (
+	notReady = core.Failure{Code: core.CodeNodeUnavailable, RetryAfter: core.Time(time.Second), Detail: "this node does not hold its lease yet"}
+	ended    = core.Failure{Code: core.CodeNodeUnavailable, Detail: "this node's session is over"}
+	left     = core.Failure{Detail: "the caller went away"}
+)
+
+// Context ends when the core failed or aborted the call, when the caller's
+// context ends, and with Done.
+func (c *Call) Context() context.Context { return c.ctx }
+
+// Next waits for the core's next decision: a core.Dispatch, core.Forward or
+// core.Fail. A Dispatch was compared with the clock just now: the caller must
+// begin it at once.
+func (c *Call) Next(ctx context.Context) core.Effect {
+	for {
+		switch e := c.decided(ctx).(type) {
+		case core.Dispatch:
+			if c.node.clock.Now() < e.NotAfter {
+				return e
+			}
+			c.node.send(input{event: core.Late{ID: c.id}})
+		case nil:
+			if ctx.Err() == nil {
+				return core.Fail{ID: c.id, Failure: ended}
+			}
+			c.node.send(input{event: core.Gone{ID: c.id}})
+			return core.Fail{ID: c.id, Failure: left}
+		default:
+			return e
+		}
+	}
+}
+
+// Ready says that the answer is there, and waits until it may be let out
+// (true), or must not (false, and why). A true was compared with the clock just
+// now: the caller must begin the answer at once.
+func (c *Call) Ready(ctx context.Context) (core.Failure, bool) {
+	c.node.send(input{event: core.Ready{ID: c.id}})
+	for {
+		switch e := c.decided(ctx).(type) {
+		case core.Answer:
+			if c.node.clock.Now() < e.NotAfter {
+				return core.Failure{}, true
+			}
+			c.node.send(input{event: core.Late{ID: c.id}})
+		case core.Fail:
+			return e.Failure, false
+		case nil:
+			f := left
+			if ctx.Err() == nil {
+				f = ended
+				f.Code = core.CodeAuthorityLost
+			}
+			f.Ran = true
+			return f, false
+		}
+	}
+}
+
+// ForwardFailed says how a forward failed; Next has what follows.
+func (c *Call) ForwardFailed(how core.ForwardFailure, refusal core.Failure) {
+	c.node.send(input{event: core.ForwardFailed{ID: c.id, How: how, Refusal: refusal}})
+}
+
+// Done ends the call.
+func (c *Call) Done() {
+	c.cancel(ErrDone)
+	c.node.send(input{event: core.Done{ID: c.id}})
+}

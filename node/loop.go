@@ -1,0 +1,161 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenure-go/tenure/core"
+)
+
+// Every select of this package is in this file.
+
+// input is what the deciding goroutine takes: an event, with the call that it
+// begins, or a look at the state.
+type input struct {
+	event core.Event
+	call  *Call
+	view  func(*core.State)
+}
+
+// take waits for the next input. Completions of lease operations go before
+// everything else; if nothing is to be done in time, the timer brings a Tick.
+func (n *Node) take() input {
+	if len(n.pending) > 0 {
+		in := input{event: n.pending[0]}
+		n.pending = n.pending[1:]
+		return in
+	}
+	select {
+	case ev := <-n.leaseEvents:
+		return input{event: ev}
+	default:
+	}
+	select {
+	case ev := <-n.leaseEvents:
+		return input{event: ev}
+	case in := <-n.inputs:
+		return in
+	case <-n.timer.C():
+		return input{event: core.Tick{}}
+	}
+}
+
+// send hands an input to the deciding goroutine; false if the session is over.
+func (n *Node) send(in input) bool {
+	select {
+	case n.inputs <- in:
+		return true
+	case <-n.over:
+		return false
+	}
+}
+
+// sendLease hands over the completion of an operation on the own lease.
+func (n *Node) sendLease(ev core.Event) {
+	select {
+	case n.leaseEvents <- ev:
+	case <-n.over:
+	}
+}
+
+// log queues a line; false if too many wait.
+func (n *Node) queueLog(f func()) bool {
+	select {
+	case n.logs <- f:
+		return true
+	default:
+		return false
+	}
+}
+
+// nextLog waits for a line; nil when the session is over and none is left.
+func (n *Node) nextLog() func() {
+	select {
+	case f := <-n.logs:
+		return f
+	default:
+	}
+	select {
+	case f := <-n.logs:
+		return f
+	case <-n.over:
+		return nil
+	}
+}
+
+// decided waits for what the core decides on a call; nil if ctx ends first, or
+// the session without a decision.
+func (c *Call) decided(ctx context.Context) core.Effect {
+	select {
+	case e := <-c.effects:
+		return e
+	default:
+	}
+	select {
+	case e := <-c.effects:
+		return e
+	case <-ctx.Done():
+	case <-c.node.over:
+	}
+	select { // the last effects come before the end
+	case e := <-c.effects:
+		return e
+	default:
+	}
+	if f := c.failure.Load(); f != nil { // another goroutine took it
+		return *f
+	}
+	return nil
+}
+
+// deliver hands an effect to its call. The channel has room for all that can
+// be under way, so a full one is a broken invariant.
+func (c *Call) deliver(e core.Effect) {
+	select {
+	case c.effects <- e:
+	default:
+		panic("node: a call was given more decisions than it can be waiting for")
+	}
+}
+
+// waits for a channel to close, or ctx to end first.
+func waitFor(ctx context.Context, c <-chan struct{}) error {
+	select {
+	case <-c:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// await waits for a channel to close; an error says that ctx, or the session,
+// ended first.
+func (n *Node) await(ctx context.Context, c <-chan struct{}) error {
+	select {
+	case <-c:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-n.over:
+		return ErrOver
+	}
+}
+
+// pause waits; an error says that the session ended first.
+func (n *Node) pause(d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-n.ctx.Done():
+		return context.Cause(n.ctx)
+	}
+}

@@ -1,0 +1,151 @@
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenure-go/tenure/bucket"
+	"github.com/tenure-go/tenure/bucket/mem"
+	"github.com/tenure-go/tenure/bucket/s3"
+	"github.com/tenure-go/tenure/bucket/sqlite"
+	"github.com/tenure-go/tenure/core"
+	"github.com/tenure-go/tenure/internal/s3server"
+	"github.com/tenure-go/tenure/internal/wire"
+	"github.com/tenure-go/tenure/node"
+)
+
+// claims counts the applied claims of every cell and epoch.
+type claims struct {
+	mu sync.Mutex
+	n  map[string]map[core.Epoch]int
+}
+
+// recorder is a bucket that notes applied claims.
+type recorder struct {
+	bucket.Bucket
+	claims *claims
+}
+
+func (r recorder) Create(ctx context.Context, key string, body []byte) (bucket.Written, error) {
+	w, err := r.Bucket.Create(ctx, key, body)
+	r.note(key, body, err)
+	return w, err
+}
+
+func (r recorder) Replace(ctx context.Context, key string, body []byte, v bucket.Version) (bucket.Written, error) {
+	w, err := r.Bucket.Replace(ctx, key, body, v)
+	r.note(key, body, err)
+	return w, err
+}
+
+func (r recorder) note(key string, body []byte, err error) {
+	o, bad := wire.DecodeOwner(body)
+	if err != nil || bad != nil || o.Node == "" {
+		return
+	}
+	r.claims.mu.Lock()
+	defer r.claims.mu.Unlock()
+	if r.claims.n[key] == nil {
+		r.claims.n[key] = map[core.Epoch]int{}
+	}
+	r.claims.n[key][o.Epoch]++
+}
+
+// S1 and S2 on real stores: 200 nodes race for 20 cells, which are given up
+// again and again.
+func TestRaceForCells(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) (cells, leases bucket.Bucket){
+		"mem": func(*testing.T) (bucket.Bucket, bucket.Bucket) {
+			s := mem.NewStore(nil)
+			return s.Open(), s.Open()
+		},
+		"sqlite": func(t *testing.T) (bucket.Bucket, bucket.Bucket) {
+			path := filepath.Join(t.TempDir(), "fleet.db")
+			return openSQLite(t, path), openSQLite(t, path+"-leases")
+		},
+		"s3": func(t *testing.T) (bucket.Bucket, bucket.Bucket) {
+			server := s3server.Start(t)
+			return openS3(t, server), openS3(t, server)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cells, leases := open(t)
+			raceForCells(t, cells, leases)
+		})
+	}
+}
+
+func openSQLite(t *testing.T, path string) bucket.Bucket {
+	b, err := sqlite.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+func openS3(t *testing.T, server *s3server.Server) bucket.Bucket {
+	b, err := s3.Open(t.Context(), server.Options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func raceForCells(t *testing.T, cells, leases bucket.Bucket) {
+	const nodes, names, rounds = 200, 20, 1
+	seen := &claims{n: map[string]map[core.Epoch]int{}}
+	var wg sync.WaitGroup
+	for range nodes {
+		n := startRacer(t, recorder{cells, seen}, leases)
+		wg.Go(func() {
+			<-n.Ready()
+			for i := range rounds * names {
+				race(n, cellName(i%names))
+			}
+		})
+	}
+	wg.Wait()
+	if len(seen.n) != names {
+		t.Errorf("%d cells were claimed, want %d", len(seen.n), names)
+	}
+	for key, epochs := range seen.n {
+		for e := core.Epoch(1); int(e) <= len(epochs); e++ {
+			if epochs[e] != 1 {
+				t.Errorf("%s: %d claims of epoch %d were applied", key, epochs[e], e)
+			}
+		}
+	}
+}
+
+// race asks for a cell, and gives it up if it was got.
+func race(n *node.Node, cell core.CellName) {
+	c := n.Begin(context.Background(), node.Request{Cell: cell, Timeout: 20 * time.Second})
+	defer c.Done()
+	if _, ok := c.Next(context.Background()).(core.Dispatch); ok {
+		n.Evict(cell)
+	}
+}
+
+func startRacer(t *testing.T, cells, leases bucket.Bucket) *node.Node {
+	n, err := node.New(node.Config{
+		Cells: cells, Lease: leases, Leases: leases, Name: "racer", TTL: time.Minute,
+		Contact: core.Contact{Addr: "127.0.0.1:1", Key: fmt.Sprintf("%064x", 1), Protocol: 1},
+		Probe:   func(context.Context, core.NodeID, core.Contact) error { return io.EOF },
+		Log:     slog.New(slog.DiscardHandler),
+		// Else each of the 200 reads the leases of all the others first.
+		Limits: func(c *core.Config) { c.MaxPeers = 16 },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Start()
+	t.Cleanup(func() { n.Drain(); <-n.Done() })
+	return n
+}
