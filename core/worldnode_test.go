@@ -121,7 +121,7 @@ func (p *proc) step(ev core.Event) {
 
 // stepTwice lets a clone decide too, now and then, and goes on with it.
 func (p *proc) stepTwice(now core.Time, ev core.Event) []core.Effect {
-	if p.w.rng.IntN(20) > 0 || p.s.Counts().Owned > 500 {
+	if p.w.rng.IntN(20) > 0 || p.large() {
 		return slices.Clone(p.s.Step(now, ev))
 	}
 	twin := p.s.Clone()
@@ -259,10 +259,16 @@ func (p *proc) leaseApplied(l core.Lease) {
 	}
 }
 
+// large: what takes time proportional to the state is left out.
+func (p *proc) large() bool {
+	c := p.s.Counts()
+	return c.Owned+c.Requests > 500
+}
+
 // check looks at the State after each step.
 func (p *proc) check(now core.Time, ev core.Event) {
 	w := p.w
-	if p.s.Counts().Owned < 500 { // it takes time proportional to the state
+	if !p.large() {
 		if err := p.s.Check(); err != nil {
 			w.violated("%s: %v", p.s.Node(), err)
 		}
