@@ -1,8 +1,8 @@
 package core
 
 // Cells: who owns them, as far as this node knows, and how it finds out. This
-// file holds the table and the way from "unknown" to a claim; owned.go has what
-// follows a claim.
+// file holds the table and the way from "unknown" to the ownership record;
+// route.go goes on where another node owns the cell, owned.go from a claim.
 
 type cellPhase uint8
 
@@ -163,6 +163,7 @@ func (s *State) job(c *cell) *work {
 	return c.work
 }
 
+// endJob drops the work of a cell that is settled: an idle cell keeps none.
 func (s *State) endJob(c *cell) {
 	if c.work != nil {
 		c.work = nil
@@ -214,6 +215,8 @@ func (s *State) admit(o *out) {
 	}
 }
 
+// readOwner asks the bucket: the record alone says who owns a cell. It begins
+// each resolution, and follows each write whose outcome is in doubt.
 func (s *State) readOwner(c *cell, o *out) {
 	s.setPhase(c, cellReading)
 	c.work.op = s.op()
@@ -243,6 +246,7 @@ func (s *State) cellDue(c *cell, o *out) {
 	}
 }
 
+// A reading that is not the one under way is older than what is known.
 func (ev OwnerRead) apply(s *State, o *out) {
 	c := s.cells.byName[ev.Cell]
 	if c == nil || c.work == nil || c.work.op == 0 || c.work.op != ev.Op {
@@ -287,186 +291,6 @@ func (s *State) ownerRead(c *cell, ev OwnerRead, o *out) {
 		w.prior, w.takeover = "", nil
 		s.claim(c, o)
 	}
-}
-
-// consult goes on by what is known of the owner; it may wait for a reading.
-func (s *State) consult(c *cell, o *out) {
-	s.setPhase(c, cellConsulting)
-	c.work.op = 0
-	ev, dead := s.peers.dead[c.owner]
-	if dead && c.version == "" { // a route: its record was read long ago
-		s.readOwner(c, o)
-		return
-	}
-	if dead {
-		c.work.prior, c.work.takeover = c.owner, &ev
-		s.claim(c, o)
-		return
-	}
-	p := s.peer(c.owner)
-	if s.stale(p) {
-		if p.follow == followNone && p.seen.valid {
-			p.follow = followFirst // silent for a TTL: a failed contact
-		}
-		s.readPeer(p, o)
-	}
-	if p.suspect && p.probe == 0 && s.now >= p.probeAt {
-		s.sendProbe(p, s.now+s.cfg.DialDeadline, o)
-		s.armPeer(p)
-	}
-	if p.op != 0 || p.suspect && p.probe != 0 {
-		s.arm(c, never)
-		p.cells[c.name] = true
-		return
-	}
-	s.located(c, p, o)
-}
-
-// stale: nothing was heard of the peer for a TTL, or nothing good ever.
-func (s *State) stale(p *peer) bool {
-	return p.lost || p.bad || !p.seen.valid || s.now-p.checked > s.cfg.TTL
-}
-
-// peerLearned: something that the cell waited for was learned of its owner.
-func (s *State) peerLearned(c *cell, o *out) {
-	if s.peers.dead[c.owner].Node != "" {
-		if c.phase == cellConsulting {
-			s.consult(c, o)
-		} else if c.phase == cellStuck {
-			s.resolve(c)
-		}
-		return
-	}
-	p := s.peer(c.owner)
-	switch {
-	case c.phase == cellStuck && !s.unreachable(p):
-		s.resolve(c)
-	case c.phase == cellConsulting && (!p.suspect || p.probe == 0):
-		s.located(c, p, o)
-	case c.phase == cellConsulting || c.phase == cellStuck:
-		p.cells[c.name] = true
-		s.watch(p)
-	}
-}
-
-// located: another node owns the cell, and is not provably dead.
-func (s *State) located(c *cell, p *peer, o *out) {
-	switch {
-	case p.bad:
-		s.failAll(c, Failure{Code: CodeBadRecord, Node: c.owner, Epoch: c.epoch, Detail: "the owner's lease is not a lease record"}, o)
-	case p.lost:
-		s.failAll(c, Failure{Code: CodeStoreUnavailable, Node: c.owner, Epoch: c.epoch, RetryAfter: s.cfg.Renew, Detail: "the owner's lease could not be read"}, o)
-	case s.unreachable(p):
-		s.stuck(c, p, o)
-	case p.lease.Protocol != s.cfg.Protocol:
-		s.failAll(c, Failure{Code: CodePeerIncompatible, Node: c.owner, Epoch: c.epoch, Detail: "the owner speaks another peer protocol"}, o)
-	default:
-		s.routeAll(c, p, o)
-	}
-}
-
-// unreachable: nothing can be sent to it now.
-func (s *State) unreachable(p *peer) bool {
-	return p.suspect || p.seen.absent || p.lease.Addr == ""
-}
-
-// stuck lets requests wait for the owner's death or return, as long as each of
-// them may, and fails the others.
-func (s *State) stuck(c *cell, p *peer, o *out) {
-	for _, r := range s.waitersOf(c) {
-		if s.now >= r.patience || s.provable(p) > r.patience {
-			s.failNow(r, s.unreachableNow(p, c), o)
-		}
-	}
-	s.watch(p)
-	if len(c.work.waiters) == 0 {
-		s.remote(c)
-		return
-	}
-	s.setPhase(c, cellStuck)
-	s.arm(c, s.now+s.cfg.Renew)
-	for _, r := range s.waitersOf(c) {
-		s.armRequest(r, min(r.deadline, r.patience))
-	}
-	p.cells[c.name] = true
-}
-
-// watch sees to it that a read is planned that can prove the peer dead.
-func (s *State) watch(p *peer) {
-	if p.op == 0 && p.readAt == never && s.unreachable(p) && p.seen.valid {
-		p.readAt = s.provable(p)
-		s.armPeer(p)
-	}
-}
-
-func (s *State) unreachableNow(p *peer, c *cell) Failure {
-	return Failure{Code: CodeOwnerUnreachable, Node: p.id, Epoch: c.epoch, RetryAfter: s.provable(p) - s.now,
-		Detail: "the owner cannot be reached and is not provably dead yet"}
-}
-
-// remote keeps the cell as a route, within the bound.
-func (s *State) remote(c *cell) {
-	s.setPhase(c, cellRemote)
-	c.version = ""
-	if c.work != nil && len(c.work.waiters) == 0 {
-		s.endJob(c)
-	}
-	for s.cells.routes.len > s.cfg.MaxRoutes {
-		old := s.cells.routes.head
-		if old.work != nil { // wanted: as recent as any
-			old.unlink()
-			s.cells.routes.pushBack(old)
-			return
-		}
-		s.drop(old)
-	}
-}
-
-// routeAll sends what waits to the owner; what wants to own the cell stays.
-func (s *State) routeAll(c *cell, p *peer, o *out) {
-	w := c.work
-	for _, r := range s.takeWaiters(c) {
-		switch {
-		case r.own && (r.try || s.drain.on):
-			s.failNow(r, Failure{Code: CodeOwned, Node: c.owner, Epoch: c.epoch, Detail: "another node owns the cell"}, o)
-		case r.own:
-			w.waiters = append(w.waiters, r.id)
-		case r.forwarded:
-			s.failNow(r, Failure{Code: CodeNotMine, Node: c.owner, Epoch: c.epoch, Detail: "another node owns the cell"}, o)
-		default:
-			s.forward(r, c, p, o)
-		}
-	}
-	w.op = 0
-	s.remote(c)
-	if c.work != nil {
-		s.arm(c, s.now+s.cfg.Renew)
-	}
-}
-
-// route sends one request to the owner of a remote cell, or resolves the cell
-// anew where the route cannot be relied on.
-func (s *State) route(c *cell, r *request, o *out) {
-	p := s.peers.byID[c.owner]
-	switch {
-	case s.routable(c, r):
-		c.unlink()
-		s.cells.routes.pushBack(c)
-		s.forward(r, c, p, o)
-	case r.own || r.forwarded || p == nil || !s.vacant():
-		s.wait(c, r)
-		s.resolve(c)
-	default:
-		s.wait(c, r)
-		s.consult(c, o)
-	}
-}
-
-// routable: the request can be sent along the route at once.
-func (s *State) routable(c *cell, r *request) bool {
-	p := s.peers.byID[c.owner] // never one that is known to be dead
-	return c.phase == cellRemote && !r.own && !r.forwarded && p != nil && p.known && p.op == 0 &&
-		s.now-p.checked <= s.cfg.TTL && !s.unreachable(p)
 }
 
 // failAll answers everything that waits with the failure and gives the cell up.

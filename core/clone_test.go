@@ -12,7 +12,7 @@ import (
 // can change). The worlds check that both decide alike.
 func TestCloneSharesNothing(t *testing.T) {
 	cloned := 0
-	for seed := uint64(1); seed <= 30; seed++ {
+	for seed := uint64(1); seed <= 10; seed++ {
 		w := newWorld(seed)
 		for m := range w.plan.machines {
 			w.in(w.delay(), func() { w.boot(m) })

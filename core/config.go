@@ -54,8 +54,8 @@ type Config struct {
 	Protocol int
 }
 
-// MaxAcquireReconciles is how often one acquisition reads the record back
-// after claims with an ambiguous outcome before it gives up.
+// MaxAcquireReconciles is how often one acquisition goes on, by what the record
+// says, after a claim with an ambiguous outcome; after one more it gives up.
 const MaxAcquireReconciles = 3
 
 func (c Config) check() error {

@@ -6,8 +6,9 @@
 //
 // The machine is composed of small ones, a file each: the node's own lease
 // (lease.go), what is known of other nodes (peer.go), the store's clock
-// (storeclock.go), cells (cell.go: resolution and claims; owned.go: activation,
-// eviction and release), requests (request.go) and the drain (drain.go).
+// (storeclock.go), cells (cell.go: resolution; route.go: those of other nodes;
+// owned.go: claim, activation, eviction and release), requests (request.go) and
+// the drain (drain.go).
 // docs/protocol.md is the protocol in words; S1 and the like name its
 // properties.
 package core

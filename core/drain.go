@@ -8,6 +8,9 @@ type drain struct {
 	ends    Time
 }
 
+// A drain that begins before the lease is held has nothing to give back: what
+// its start wrote expires. Otherwise what was acquired ends now, and what still
+// waits to own a cell is told so; other requests go on.
 func (Drain) apply(s *State, o *out) {
 	if s.drain.on {
 		return
@@ -25,7 +28,9 @@ func (Drain) apply(s *State, o *out) {
 	}
 }
 
-// drainDue takes the drain as far as it can go.
+// drainDue takes the drain as far as it can go: when nothing is owned and nothing
+// can become so, no request is taken; when the last one has ended too, and no
+// renewal is under way that could overtake it, the tombstone is sent.
 func (s *State) drainDue(o *out) {
 	d, cs := &s.drain, &s.cells
 	if !d.on || s.lease.phase != leaseHeld {

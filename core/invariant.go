@@ -28,6 +28,7 @@ func (s *State) checkOver() error {
 	return nil
 }
 
+// checkLease: authority lies within the lease, and nothing is served without.
 func (s *State) checkLease() error {
 	l := &s.lease
 	switch {
@@ -43,6 +44,7 @@ func (s *State) checkLease() error {
 	return nil
 }
 
+// checkCells counts anew what the machines count as they go.
 func (s *State) checkCells() error {
 	cs := &s.cells
 	var n struct{ slots, claims, owned, leaving, working, idle, routes int }
@@ -65,6 +67,7 @@ func (s *State) checkCells() error {
 	return nil
 }
 
+// checkCell: each phase has what it stands for.
 func (s *State) checkCell(c *cell) error {
 	steady := c.phase == cellOwned || c.phase == cellRemote
 	switch {
@@ -112,6 +115,8 @@ func (s *State) checkWaits(c *cell) error {
 	return nil
 }
 
+// checkRequests: each is known where it waits, runs or was sent, and something
+// ends it.
 func (s *State) checkRequests() error {
 	var waiting, grants int
 	running := map[CellName]int32{}
@@ -142,6 +147,7 @@ func (s *State) checkRequests() error {
 	return nil
 }
 
+// checkPeers: what is waited for comes, or is given up.
 func (s *State) checkPeers() error {
 	reading := 0
 	for _, p := range s.peers.sorted() {
@@ -174,6 +180,10 @@ func (s *State) checkBounds() error {
 		{"cells being resolved", s.cells.slots, s.cfg.MaxActivations},
 		// Failed activations leave beside MaxReleases.
 		{"cells leaving", s.cells.leaving, s.cfg.MaxReleases + s.cfg.MaxActivations},
+		{"resident cells", s.cells.owned * count(s.cfg.MaxCells > 0), s.cfg.MaxCells + s.cfg.MaxActivations},
+		{"queued cells", s.cells.queue.len, s.reqs.waiting},
+		// A route on which a request waits for the cell is kept.
+		{"routes", s.cells.routes.len, s.cfg.MaxRoutes + s.reqs.waiting},
 		{"dead nodes", len(s.peers.dead), s.cfg.MaxPeers},
 		{"lease attempts", len(s.lease.attempts), maxAttempts},
 	} {

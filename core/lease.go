@@ -74,6 +74,8 @@ func (s *State) mint(o *out) {
 	o.add(Mint{Op: l.op})
 }
 
+// A minted identity is used for one attempt to create its record. Should that
+// fail, both are given up: what lands late must not be taken for this session.
 func (ev Minted) apply(s *State, o *out) {
 	l := &s.lease
 	if l.phase != leaseMinting || ev.Op != l.op {
@@ -92,6 +94,8 @@ func (s *State) restart() {
 	*l = lease{phase: leaseMinting, end: never, step: stepMint, wake: s.now + pause, seq: l.seq, restarts: l.restarts + 1, fresh: true}
 }
 
+// record is the lease that this session writes with a seq: a read-back is
+// compared with the whole of it, so that nothing else passes for it.
 func (s *State) record(seq uint64, released bool) Lease {
 	l := &s.lease
 	return Lease{Node: l.node, Generation: l.generation, Seq: seq, TTL: s.cfg.TTL, Released: released, Contact: l.contact}
@@ -109,6 +113,8 @@ func (s *State) writeLease(released bool, o *out) {
 	o.add(e)
 }
 
+// readBack asks the store what became of the writes whose fate is not known, at
+// once and on a new connection: the authority that is left runs out meanwhile.
 func (s *State) readBack(o *out) {
 	s.leaseOp(true)
 	l := &s.lease
@@ -168,18 +174,25 @@ func (s *State) leaseDue(o *out) {
 	}
 }
 
+// A completion counts only while its write is the operation under way: one that
+// was given up is settled by what is read back, never by its late answer.
 func (ev LeaseWritten) apply(s *State, o *out) {
 	if s.lease.op != 0 && ev.Op == s.lease.op && !s.lease.reading {
 		s.leaseWritten(ev, o)
 	}
 }
 
+// leaseWritten goes on by the outcome of the last write. Whatever is neither
+// certainly applied nor certainly not is left to the record itself: "rejected"
+// too may be the echo of an earlier write of this session that landed.
 func (s *State) leaseWritten(ev LeaseWritten, o *out) {
 	l := &s.lease
 	l.op = 0
 	last := l.attempts[len(l.attempts)-1]
 	switch {
 	case l.phase == leaseLeaving:
+		// Nothing is owned any more, so nothing depends on the tombstone: if it
+		// did not land, peers learn the same when the lease expires.
 		s.end(ReasonDrain, o)
 	case ev.Outcome == Applied && ev.Version != "":
 		s.noteDate(last.anchor, s.now, ev.Stamps)
@@ -192,6 +205,7 @@ func (s *State) leaseWritten(ev LeaseWritten, o *out) {
 			return
 		}
 		s.leaseRetry(stepWrite)
+		l.fresh = false // the store answered
 	case l.phase == leaseCreating && ev.Outcome == Rejected:
 		s.restart()
 	default:
@@ -226,6 +240,8 @@ func (s *State) leaseReadBack(ev LeaseRead, o *out) {
 		s.leaseRetry(stepReadBack)
 		return
 	}
+	// The seq tells which write landed; only its own anchor counts, for the
+	// authority must have ended before others may judge that very record.
 	for _, a := range l.attempts {
 		if ev.Outcome == Found && ev.Lease == s.record(a.seq, false) {
 			s.leaseConfirmed(a, ev.Version)
@@ -246,7 +262,9 @@ func (s *State) leaseReadBack(ev LeaseRead, o *out) {
 	}
 }
 
-// fence ends the session because authority is gone. It writes nothing.
+// fence ends the session because authority is gone. It writes nothing: whatever
+// it wrote could only disturb the next owners. Every request is answered now, not
+// when some timeout expires, and says whether it may have been executed.
 func (s *State) fence(why Reason, o *out) {
 	for _, r := range s.reqs.sorted() {
 		switch {
@@ -261,7 +279,8 @@ func (s *State) fence(why Reason, o *out) {
 	s.end(why, o)
 }
 
-// end is the last thing that a State does (S7).
+// end is the last thing that a State does (S7). It forgets everything, so that
+// nothing can be served by mistake; a late completion finds nothing to complete.
 func (s *State) end(why Reason, o *out) {
 	o.add(End{Reason: why})
 	node := s.lease.node

@@ -20,11 +20,13 @@ func (s *State) claim(c *cell, o *out) {
 		s.failAll(c, Failure{Code: CodeNoCapacity, RetryAfter: s.cfg.Renew, Detail: "this node owns as many cells as it may, and none of them is idle"}, o)
 		return
 	}
-	c.epoch++ // S2
+	c.epoch++ // S2: the next one after what the record says, whoever owned it
 	w.claim = c.epoch
 	s.sendClaim(c, o)
 }
 
+// sendClaim sends the claim that takes the cell to c.epoch, on the condition
+// that the record is still the one that was read (S1, S2).
 func (s *State) sendClaim(c *cell, o *out) {
 	s.setPhase(c, cellClaiming)
 	w := c.work
@@ -57,6 +59,7 @@ func (s *State) makeRoom(c *cell, o *out) bool {
 	if s.cfg.MaxCells == 0 || others < s.cfg.MaxCells {
 		return true
 	}
+	// The one that leaves counts no more: its memory is given back meanwhile.
 	if cs.idle.head == nil || cs.leaving >= s.cfg.MaxReleases {
 		return false
 	}
@@ -64,6 +67,8 @@ func (s *State) makeRoom(c *cell, o *out) bool {
 	return true
 }
 
+// A completion whose number is not current is of a write that was given up; the
+// record that is read instead tells what became of it.
 func (ev OwnerWritten) apply(s *State, o *out) {
 	c := s.cells.byName[ev.Cell]
 	if c == nil || c.work == nil || c.work.op == 0 || c.work.op != ev.Op {
@@ -76,7 +81,8 @@ func (ev OwnerWritten) apply(s *State, o *out) {
 	}
 }
 
-// claimed goes on by the outcome of a claim.
+// claimed goes on by the outcome of a claim. What nobody can know, the record is
+// asked for: an ambiguous claim is never taken for applied, nor for failed.
 func (s *State) claimed(c *cell, ev OwnerWritten, o *out) {
 	w := c.work
 	w.op = 0
@@ -111,6 +117,7 @@ func (s *State) pause(c *cell, claimAgain bool) {
 	w.pauses++
 }
 
+// pauseOver goes on, if somebody still waits or something is to be settled.
 func (s *State) pauseOver(c *cell, o *out) {
 	w := c.work
 	switch {
@@ -134,6 +141,7 @@ func (s *State) settledClaim(c *cell, v Version, o *out) {
 	s.setPhase(c, cellActivating)
 	w.op = s.op()
 	s.arm(c, s.now+s.cfg.ActivateDeadline)
+	// What waits goes on waiting: no request meets a cell that is not prepared.
 	e := Activate{Op: w.op, Cell: c.name, Epoch: c.epoch, Deadline: w.wake, Prior: w.prior}
 	e.Takeover = w.takeover != nil
 	o.add(e)
@@ -147,6 +155,8 @@ func (s *State) disown(c *cell, v Version, o *out) {
 	s.sendRelease(c, o)
 }
 
+// An activation that was given up at its deadline has been deactivated since;
+// its late success changes nothing.
 func (ev Activated) apply(s *State, o *out) {
 	c := s.cells.byName[ev.Cell]
 	if c != nil && c.phase == cellActivating && c.work.op == ev.Op {
@@ -154,6 +164,8 @@ func (ev Activated) apply(s *State, o *out) {
 	}
 }
 
+// activated lets in what waited for the cell, in order; or gives the cell up
+// again, so that another node, or a later try, may have more luck.
 func (s *State) activated(c *cell, ev Activated, o *out) {
 	c.work.op = 0
 	waiters := s.takeWaiters(c)
@@ -185,6 +197,8 @@ func (s *State) rest(c *cell) {
 	}
 }
 
+// A cell that is asked for goes first among the idle; a busy one is marked, and
+// goes when its last request is done.
 func (ev Evict) apply(s *State, o *out) {
 	c := s.cells.byName[ev.Cell]
 	if c == nil || !c.phase.owned() {
@@ -200,6 +214,7 @@ func (ev Evict) apply(s *State, o *out) {
 // evictDue lets idle cells go that are due, as far as MaxReleases allows.
 func (s *State) evictDue(o *out) {
 	cs := &s.cells
+	// In order: those asked for, then by last use, so the first that stays ends it.
 	for c := cs.idle.head; c != nil && cs.leaving < s.cfg.MaxReleases; c = cs.idle.head {
 		switch {
 		case s.drain.on:
@@ -247,6 +262,8 @@ func (s *State) sendRelease(c *cell, o *out) {
 	})
 }
 
+// released goes on by the outcome of a release. "Rejected" is an end too: the
+// record is no longer the one that this node's claim made.
 func (s *State) released(c *cell, ev OwnerWritten, o *out) {
 	w := c.work
 	w.op = 0
@@ -268,6 +285,8 @@ func (s *State) readRelease(c *cell, o *out) {
 	o.add(ReadOwner{Op: w.op, Cell: c.name, Deadline: w.wake})
 }
 
+// releaseRead: the record still being this node's own, the release is sent
+// again; any other content means that it was applied, or is no longer needed.
 func (s *State) releaseRead(c *cell, ev OwnerRead, o *out) {
 	c.work.op = 0
 	switch {
@@ -311,6 +330,6 @@ func (s *State) left(c *cell) {
 		s.drop(c)
 		return
 	}
-	c.version = ""
+	c.version = "" // what was read or written before settles nothing any more
 	s.resolve(c)
 }

@@ -116,6 +116,7 @@ func (s *State) forgetPeer() {
 			old = p
 		}
 	}
+	// If each of them is waited for, the bound gives way; what waits is bounded.
 	if old != nil {
 		delete(s.peers.byID, old.id)
 	}
@@ -125,7 +126,7 @@ func (s *State) forgetPeer() {
 func (s *State) armPeer(p *peer) {
 	at := p.readAt
 	if p.op != 0 {
-		at = p.opEnds
+		at = p.opEnds // nothing else is planned before it is known
 	}
 	if p.probe != 0 {
 		at = min(at, p.probeBy)
@@ -138,6 +139,8 @@ func (s *State) armPeer(p *peer) {
 	}
 }
 
+// peerDue: a reading or a probe took too long, a reading is due, or requests
+// have waited for long enough that the peer is asked whether it lives.
 func (s *State) peerDue(p *peer, o *out) {
 	p.wake = never
 	if p.op != 0 && s.now >= p.opEnds {
@@ -170,7 +173,8 @@ func (s *State) readPeer(p *peer, o *out) {
 	s.armPeer(p)
 }
 
-// peerRead takes a reading of another node's lease.
+// peerRead takes a reading of another node's lease. A reading that failed moves
+// nothing: neither towards death nor towards life.
 func (s *State) peerRead(ev LeaseRead, o *out) {
 	p := s.peers.byID[ev.Node]
 	if p == nil || p.op == 0 || ev.Op != p.op {
@@ -197,6 +201,8 @@ func (s *State) judge(p *peer, ev LeaseRead) (Evidence, bool) {
 		return why, false // nothing was learned
 	}
 	now := sighting{version: ev.Version, absent: ev.Outcome == Absent, since: s.now, valid: true}
+	// Versions never come back (each body has its own seq), so a version seen
+	// twice was there all the time.
 	if p.seen.valid && p.seen.version == now.version && p.seen.absent == now.absent {
 		now.since = p.seen.since
 	}
@@ -211,6 +217,8 @@ func (s *State) judge(p *peer, ev LeaseRead) (Evidence, bool) {
 	if ev.Outcome == Found {
 		p.aged = s.age(ev.Stamps, p.opFrom)
 	}
+	// The first reading after a failed contact only starts the observation: a
+	// write that it shows may be older than the failure.
 	if p.follow == followFirst {
 		p.follow = followMore
 	} else if now.since == s.now { // it was written since: alive
@@ -274,6 +282,8 @@ func (s *State) scheduleRead(p *peer) {
 	}
 }
 
+// sorted returns the peers by id: what is done for each must not depend on the
+// order of a map.
 func (ps *peers) sorted() []*peer {
 	all := make([]*peer, 0, len(ps.byID))
 	for _, id := range slices.Sorted(maps.Keys(ps.byID)) {
@@ -282,11 +292,13 @@ func (ps *peers) sorted() []*peer {
 	return all
 }
 
-// bury remembers a node as dead for good, and ends what waits on it.
+// bury remembers a node as dead for good, and ends what waits on it. Requests
+// that were sent to it may have been run; those that wait for its cells go on to
+// take them over.
 func (s *State) bury(p *peer, why Evidence, o *out) {
 	ps := &s.peers
 	delete(ps.byID, p.id)
-	if len(ps.deadOrder) >= s.cfg.MaxPeers {
+	if len(ps.deadOrder) >= s.cfg.MaxPeers { // a verdict forgotten is found again
 		delete(ps.dead, ps.deadOrder[0])
 		ps.deadOrder = ps.deadOrder[1:]
 	}
@@ -340,12 +352,16 @@ func (s *State) sendProbe(p *peer, by Time, o *out) bool {
 	return true
 }
 
+// A probe is answered by the very session that it was sent to, or not at all:
+// another process at the old address does not count.
 func (ev Probed) apply(s *State, o *out) {
 	if p := s.peers.byID[ev.Node]; p != nil && p.probe != 0 && p.probe == ev.Op {
 		s.probed(p, ev.OK, o)
 	}
 }
 
+// probed goes on by the answer of a probe. Only the first silence is a failed
+// contact; a peer that is already suspected stays so.
 func (s *State) probed(p *peer, ok bool, o *out) {
 	p.probe = 0
 	switch {
@@ -374,6 +390,8 @@ func (s *State) wakeCells(p *peer, o *out) {
 	}
 }
 
+// The listing only says whom to look at; a node that it misses is read when one
+// of its cells is wanted.
 func (ev LeasesListed) apply(s *State, o *out) {
 	if s.lease.listOp == 0 || ev.Op != s.lease.listOp {
 		return

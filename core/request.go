@@ -48,6 +48,7 @@ func sortedRequests(m map[RequestID]*request) []*request {
 
 func (rs *requests) sorted() []*request { return sortedRequests(rs.byID) }
 
+// armRequest sets when requestDue is called for a request.
 func (s *State) armRequest(r *request, at Time) {
 	if at != r.wake {
 		r.wake = at
@@ -74,6 +75,8 @@ func (s *State) takeWaiters(c *cell) []*request {
 	return rs
 }
 
+// A request is refused at the door if it could only wait in vain; otherwise it
+// is entered, and from here on has exactly one end (L1).
 func (ev Arrive) apply(s *State, o *out) {
 	r := &request{
 		id: ev.ID, cell: ev.Cell, deadline: ev.Deadline, wake: never,
@@ -100,6 +103,7 @@ func (ev Arrive) apply(s *State, o *out) {
 	}
 }
 
+// unavailable is why no request is taken at all.
 func (s *State) unavailable() Failure {
 	if s.drain.on {
 		return Failure{Code: CodeDraining, Detail: "this node drains"}
@@ -176,7 +180,7 @@ func (s *State) forward(r *request, c *cell, p *peer, o *out) {
 	s.reqs.waiting--
 	r.state, r.node = requestSent, p.id
 	if p.unanswered == 0 {
-		p.quiet = s.now
+		p.quiet = s.now // silence counts from when somebody listens
 	}
 	p.sent[r.id] = r
 	p.unanswered++
@@ -198,6 +202,8 @@ func (s *State) unsend(r *request) {
 	}
 }
 
+// The answer is let out under the authority that this step has just checked; a
+// forwarded one also proves that its owner's session lives.
 func (ev Ready) apply(s *State, o *out) {
 	r := s.reqs.byID[ev.ID]
 	if r == nil || r.state == requestWaiting || r.answered || r.failed || r.own {
@@ -212,6 +218,9 @@ func (ev Ready) apply(s *State, o *out) {
 	o.add(Answer{ID: r.id, NotAfter: s.lease.end})
 }
 
+// The effect was not carried out: its authority ended, or was renewed under way.
+// If it had ended this step has fenced, so the effect is given again, with the
+// end of the new authority (S3: the epoch is still the cell's).
 func (ev Late) apply(s *State, o *out) {
 	r := s.reqs.byID[ev.ID]
 	switch {
@@ -223,6 +232,8 @@ func (ev Late) apply(s *State, o *out) {
 	}
 }
 
+// What was dispatched keeps its cell busy until here, also after it failed: the
+// application may still work on it, so the cell must not be released before.
 func (ev Done) apply(s *State, o *out) {
 	r := s.reqs.byID[ev.ID]
 	if r == nil || r.state == requestWaiting {
@@ -239,6 +250,8 @@ func (ev Done) apply(s *State, o *out) {
 	s.forget(r)
 }
 
+// A caller that leaves takes its place in the queue with it. What it asked for
+// goes on as far as that is cheaper than to undo it.
 func (ev Gone) apply(s *State, o *out) {
 	if r := s.reqs.byID[ev.ID]; r != nil && r.state == requestWaiting {
 		s.leaveWait(r)
@@ -246,6 +259,7 @@ func (ev Gone) apply(s *State, o *out) {
 	}
 }
 
+// forget removes a request that has had its end.
 func (s *State) forget(r *request) {
 	if r.granted {
 		s.reqs.grants--
@@ -259,7 +273,7 @@ func (s *State) failNow(r *request, f Failure, o *out) {
 	o.add(Fail{ID: r.id, Failure: f})
 	switch r.state {
 	case requestRunning:
-		r.failed = true
+		r.failed = true // and awaits Done
 		s.armRequest(r, never)
 		return
 	case requestSent:
@@ -273,6 +287,7 @@ func (s *State) failNow(r *request, f Failure, o *out) {
 // requestDue: its time, or its patience, is over.
 func (s *State) requestDue(r *request, o *out) {
 	r.wake = never
+	// The two times may be one: patience is judged first, for its error says more.
 	c := s.cells.byName[r.cell]
 	stuck := r.state == requestWaiting && c != nil && c.phase == cellStuck
 	switch {
@@ -291,11 +306,15 @@ func (s *State) requestDue(r *request, o *out) {
 	}
 }
 
+// A forward that brought no answer is tried again only where the request
+// certainly was not run, once for each reason: after a connection that never
+// was, and after a "not mine". Each tells something about the peer first.
 func (ev ForwardFailed) apply(s *State, o *out) {
 	r := s.reqs.byID[ev.ID]
 	if r == nil || r.state != requestSent || r.answered {
 		return
 	}
+	// Any answer keeps the routes to that session; none starts the observation.
 	p := s.peers.byID[r.node]
 	if ev.How == NotConnected || ev.How == ForwardBroken {
 		s.contactFailed(p, o)

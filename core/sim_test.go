@@ -12,15 +12,23 @@ import (
 
 var (
 	firstSeed = flag.Uint64("seed", 0, "run only this seed of the world, and print its trace")
-	seedCount = flag.Int("seeds", 300, "seeds of the world to run")
+	seedCount = flag.Int("seeds", defaultSeeds, "seeds of the world to run")
 	stopFirst = flag.Bool("stopfirst", false, "stop at the first seed that fails")
 	seedFrom  = flag.Uint64("from", 1, "the first seed")
 )
 
-// regressions are seeds that once found a bug.
-var regressions = []uint64{}
+// regressions are seeds that find a bug again, should it come back:
+//
+//	1: a request that came together with the fence had no answer
+//	3: a dead owner's cell, known from a route, was claimed as if it had no record
+//	66: a request that was sent anew asked for a Tick in the past
+//	552: more routes than allowed, while requests waited to own cells
+//
+// The numbers follow the world: one that draws its numbers otherwise makes them
+// other worlds. What they found is also told in testdata, where it can be.
+var regressions = []uint64{1, 3, 66, 552}
 
-// live runs one seed: trouble, then calm, in which everything must work again.
+// simulate runs one seed: trouble, then calm, in which everything must work again.
 func simulate(seed uint64, trace *strings.Builder) *world {
 	w := newWorld(seed)
 	w.trace = trace
@@ -112,7 +120,7 @@ func TestWorldRegressions(t *testing.T) {
 
 // The same seed gives the same decisions, byte for byte.
 func TestWorldIsDeterministic(t *testing.T) {
-	for seed := uint64(1); seed <= 20; seed++ {
+	for seed := uint64(1); seed <= 8; seed++ {
 		if a, b := simulate(seed, nil), simulate(seed, nil); a.hash != b.hash {
 			t.Errorf("seed %d gave two different runs", seed)
 		}

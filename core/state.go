@@ -113,12 +113,14 @@ func (s *State) Next() Time {
 	if s.lease.phase == leaseHeld {
 		at = min(at, s.drain.ends)
 	}
+	// The head of the idle list is the first to be due, if it may leave then.
 	if c := s.cells.idle.head; c != nil && s.cells.leaving < s.cfg.MaxReleases && s.cfg.IdleAfter > 0 {
 		at = min(at, c.lastUsed+s.cfg.IdleAfter)
 	}
 	return at
 }
 
+// op numbers one asynchronous effect.
 func (s *State) op() OpID {
 	s.lastOp++
 	return s.lastOp

@@ -22,6 +22,8 @@ type clockSample struct {
 
 const maxSamples = 32
 
+// clockSample bounds the difference of the two clocks by one stamp that the
+// store made within an interval of this node's clock.
 func (s *State) clockSample(sent, got Time, date Time) clockSample {
 	return clockSample{low: date - got, high: date + 2*s.cfg.Rounding - sent, at: got}
 }
@@ -35,6 +37,8 @@ func (s *State) noteDate(sent, got Time, st Stamps) {
 		return
 	}
 	m := s.clockSample(sent, got, st.Date)
+	// Which of two contradicting samples is wrong cannot be told: the run starts
+	// anew with the later one.
 	if !k.running || !s.inStep(m) {
 		*k = storeClock{running: true, since: got}
 	}

@@ -34,6 +34,7 @@ func (t timer) less(u timer) bool {
 	return t.name < u.name
 }
 
+// due reports whether the earliest entry's time has come.
 func (ts *timers) due(now Time) bool { return len(ts.heap) > 0 && ts.heap[0].at <= now }
 
 // next is the earliest entry, which may be stale: an idle wake-up is harmless.
@@ -44,6 +45,7 @@ func (ts *timers) next() Time {
 	return ts.heap[0].at
 }
 
+// push adds an entry; "never" needs none.
 func (ts *timers) push(t timer) {
 	if t.at >= never {
 		return
@@ -59,6 +61,7 @@ func (ts *timers) push(t timer) {
 	}
 }
 
+// pop removes the earliest entry and returns it.
 func (ts *timers) pop() timer {
 	top := ts.heap[0]
 	last := len(ts.heap) - 1
@@ -68,6 +71,7 @@ func (ts *timers) pop() timer {
 	return top
 }
 
+// sink restores the heap below an entry that may be too late for its place.
 func (ts *timers) sink(i int) {
 	for {
 		low := i
@@ -106,6 +110,7 @@ func (ts *timers) trim(s *State) {
 	}
 }
 
+// live reports whether an entry still is its owner's wake-up time.
 func (s *State) live(t timer) bool {
 	switch t.kind {
 	case timerCell:

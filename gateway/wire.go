@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -119,7 +120,7 @@ func once(req *http.Request, u *upload, w *wire) {
 		return // sent again only if nothing was written
 	}
 	if empty {
-		req.Body, req.TransferEncoding = nothing{}, identity
+		req.Body, req.TransferEncoding = nothing(), identity
 		req.Header.Del("Expect")
 	}
 	req.GetBody = func() (io.ReadCloser, error) {
@@ -127,7 +128,7 @@ func once(req *http.Request, u *upload, w *wire) {
 			return nil, errNoReplay
 		}
 		if empty {
-			return nothing{}, nil
+			return nothing(), nil
 		}
 		if body, ok := u.reopen(); ok {
 			return body, nil
@@ -136,11 +137,10 @@ func once(req *http.Request, u *upload, w *wire) {
 	}
 }
 
-// nothing is an empty body that net/http does not know to be empty.
-type nothing struct{}
-
-func (nothing) Read([]byte) (int, error) { return 0, io.EOF }
-func (nothing) Close() error             { return nil }
+// nothing is an empty body that net/http does not know to be empty. It does know
+// that it is in memory: else it would flush the header first, and allocate a
+// large buffer for the copy.
+func nothing() io.ReadCloser { return io.NopCloser(new(bytes.Reader)) }
 
 // identity makes net/http send a body of unknown length, here nothing, as it
 // is, without saying how long it is.

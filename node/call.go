@@ -23,10 +23,12 @@ type Request struct {
 type Call struct {
 	node    *Node
 	id      core.RequestID
+	request Request
 	effects chan core.Effect
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	failure atomic.Pointer[core.Fail] // set before ctx ends for it
+	begun   bool                      // the request was handed to the core
 }
 
 // ErrAborted is the cause of a call's context when the core broke it off; the
@@ -36,21 +38,27 @@ var ErrAborted = errors.New("aborted")
 // ErrDone is the cause of a call's context after Done.
 var ErrDone = errors.New("done")
 
-// Begin hands a request to the core. Done must be called at its end.
+// Begin makes a call of a request; its first Next hands it to the core. Done
+// must be called at its end.
 func (n *Node) Begin(ctx context.Context, r Request) *Call {
-	c := &Call{node: n, id: core.RequestID(n.lastCall.Add(1)), effects: make(chan core.Effect, 4)}
+	c := &Call{node: n, id: core.RequestID(n.lastCall.Add(1)), request: r, effects: make(chan core.Effect, 4)}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
-	ev := core.Arrive{
-		ID: c.id, Cell: r.Cell, Forwarded: r.Forwarded, Own: r.Own, Try: r.Try,
-		Deadline: n.clock.Now() + core.Time(r.Timeout),
-	}
-	if !closed(n.ready) {
+	return c
+}
+
+// arrive hands the request to the core.
+func (c *Call) arrive() core.Time {
+	c.begun = true
+	if !closed(c.node.ready) {
 		// Nothing is decided before the buckets were tested.
 		c.effects <- core.Fail{ID: c.id, Failure: notReady}
-	} else {
-		n.send(input{event: ev, call: c})
+		return 0
 	}
-	return c
+	r := c.request
+	return c.node.ask(c, core.Arrive{
+		ID: c.id, Cell: r.Cell, Forwarded: r.Forwarded, Own: r.Own, Try: r.Try,
+		Deadline: core.Time(r.Timeout), // from when it is taken
+	})
 }
 
 var (
@@ -67,18 +75,22 @@ func (c *Call) Context() context.Context { return c.ctx }
 // core.Fail. A Dispatch was compared with the clock just now: the caller must
 // begin it at once.
 func (c *Call) Next(ctx context.Context) core.Effect {
+	var asked core.Time
+	if !c.begun {
+		asked = c.arrive()
+	}
 	for {
 		switch e := c.decided(ctx).(type) {
 		case core.Dispatch:
-			if c.node.clock.Now() < e.NotAfter {
+			if c.inTime(e.NotAfter, asked) {
 				return e
 			}
-			c.node.send(input{event: core.Late{ID: c.id}})
+			asked = c.node.ask(c, core.Late{ID: c.id})
 		case nil:
 			if ctx.Err() == nil {
 				return core.Fail{ID: c.id, Failure: ended}
 			}
-			c.node.send(input{event: core.Gone{ID: c.id}})
+			c.node.send(core.Gone{ID: c.id})
 			return core.Fail{ID: c.id, Failure: left}
 		default:
 			return e
@@ -86,18 +98,28 @@ func (c *Call) Next(ctx context.Context) core.Effect {
 	}
 }
 
+// inTime compares the end of authority with the clock, as the last act before
+// the caller goes on. What came in the same breath as this goroutine's question
+// was compared by that very step, at asked; else asked is 0.
+func (c *Call) inTime(notAfter, asked core.Time) bool {
+	if asked == 0 {
+		asked = c.node.clock.Now()
+	}
+	return asked < notAfter
+}
+
 // Ready says that the answer is there, and waits until it may be let out
 // (true), or must not (false, and why). A true was compared with the clock just
 // now: the caller must begin the answer at once.
 func (c *Call) Ready(ctx context.Context) (core.Failure, bool) {
-	c.node.send(input{event: core.Ready{ID: c.id}})
+	asked := c.node.ask(c, core.Ready{ID: c.id})
 	for {
 		switch e := c.decided(ctx).(type) {
 		case core.Answer:
-			if c.node.clock.Now() < e.NotAfter {
+			if c.inTime(e.NotAfter, asked) {
 				return core.Failure{}, true
 			}
-			c.node.send(input{event: core.Late{ID: c.id}})
+			asked = c.node.ask(c, core.Late{ID: c.id})
 		case core.Fail:
 			return e.Failure, false
 		case nil:
@@ -114,11 +136,11 @@ func (c *Call) Ready(ctx context.Context) (core.Failure, bool) {
 
 // ForwardFailed says how a forward failed; Next has what follows.
 func (c *Call) ForwardFailed(how core.ForwardFailure, refusal core.Failure) {
-	c.node.send(input{event: core.ForwardFailed{ID: c.id, How: how, Refusal: refusal}})
+	c.node.send(core.ForwardFailed{ID: c.id, How: how, Refusal: refusal})
 }
 
 // Done ends the call.
 func (c *Call) Done() {
 	c.cancel(ErrDone)
-	c.node.send(input{event: core.Done{ID: c.id}})
+	c.node.send(core.Done{ID: c.id})
 }

@@ -52,7 +52,7 @@ type Config struct {
 	Wall   func() time.Time     // default time.Now; for display only
 	Random io.Reader            // default crypto/rand
 	Go     func(func())         // starts asynchronous work; default a goroutine
-	Trace  func(Decision)       // sees every step, on the deciding goroutine
+	Trace  func(Decision)       // sees every step, in order; it must not block
 	Limits func(c *core.Config) // changes settings of the core, for tests
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/tenure-go/tenure/internal/wire"
 )
 
-// executor carries effects out. Its methods run on the deciding goroutine and
-// must not block it.
+// executor carries effects out. Its methods run with mu held and must not
+// block.
 type executor struct{ *Node }
 
 // until bounds an operation by an instant of the node's clock.
@@ -20,8 +20,8 @@ func (n *Node) until(at core.Time) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(n.ctx, time.Duration(at-n.clock.Now()))
 }
 
-// post hands a completion to the deciding goroutine.
-func (n *Node) post(ev core.Event) { n.send(input{event: ev}) }
+// post hands a completion over.
+func (n *Node) post(ev core.Event) { n.send(ev) }
 
 func (x executor) Mint(e core.Mint) {
 	x.cfg.Go(func() {

@@ -9,56 +9,20 @@ import (
 
 // Every select of this package is in this file.
 
-// input is what the deciding goroutine takes: an event, with the call that it
-// begins, or a look at the state.
-type input struct {
-	event core.Event
-	call  *Call
-	view  func(*core.State)
-}
-
-// take waits for the next input. Completions of lease operations go before
-// everything else; if nothing is to be done in time, the timer brings a Tick.
-func (n *Node) take() input {
-	if len(n.pending) > 0 {
-		in := input{event: n.pending[0]}
-		n.pending = n.pending[1:]
-		return in
-	}
-	select {
-	case ev := <-n.leaseEvents:
-		return input{event: ev}
-	default:
-	}
-	select {
-	case ev := <-n.leaseEvents:
-		return input{event: ev}
-	case in := <-n.inputs:
-		return in
-	case <-n.timer.C():
-		return input{event: core.Tick{}}
+// keepTime steps the core whenever the time asks for it, until the session is
+// over.
+func (n *Node) keepTime() {
+	for {
+		select {
+		case <-n.timer.C():
+			n.send(core.Tick{})
+		case <-n.over:
+			return
+		}
 	}
 }
 
-// send hands an input to the deciding goroutine; false if the session is over.
-func (n *Node) send(in input) bool {
-	select {
-	case n.inputs <- in:
-		return true
-	case <-n.over:
-		return false
-	}
-}
-
-// sendLease hands over the completion of an operation on the own lease.
-func (n *Node) sendLease(ev core.Event) {
-	select {
-	case n.leaseEvents <- ev:
-	case <-n.over:
-	}
-}
-
-// log queues a line; false if too many wait.
+// queueLog queues a line; false if too many wait.
 func (n *Node) queueLog(f func()) bool {
 	select {
 	case n.logs <- f:
@@ -118,7 +82,7 @@ func (c *Call) deliver(e core.Effect) {
 	}
 }
 
-// waits for a channel to close, or ctx to end first.
+// waitFor waits for a channel to close, or ctx to end first.
 func waitFor(ctx context.Context, c <-chan struct{}) error {
 	select {
 	case <-c:

@@ -22,24 +22,33 @@ var (
 
 // Node is one session, over for good when Done is closed.
 type Node struct {
-	cfg    Config
-	clock  Clock
-	state  *core.State // the deciding goroutine's
-	timer  Timer
-	wakeAt core.Time
+	cfg   Config
+	clock Clock
 
-	inputs      chan input
-	leaseEvents chan core.Event
-	pending     []core.Event // completions that the deciding goroutine made itself
-	calls       map[core.RequestID]*Call
-	lastCall    atomic.Uint64
+	// mu is held by whoever decides: a step of the core, with its effects,
+	// which never block. There is no queue of events; a goroutine that has one
+	// takes the lock, so that a warm request costs no change of goroutine.
+	mu      sync.Mutex
+	state   *core.State // nil until the buckets were tested
+	timer   Timer
+	wakeAt  core.Time
+	pending []core.Event // completions that the executor made itself
+	calls   map[core.RequestID]*Call
+	err     error // why the session is over; valid when over is closed
 
-	ctx     context.Context // ends with the session
-	cancel  context.CancelCauseFunc
-	decides chan struct{} // closed when the deciding goroutine begins
-	ready   chan struct{}
-	over    chan struct{}
-	err     error // valid when over is closed
+	// urgent are completions of operations on the own lease. Whoever decides
+	// takes them first, so that a renewal waits for nobody who waits for mu.
+	urgent struct {
+		sync.Mutex
+		events []core.Event
+	}
+
+	lastCall atomic.Uint64
+	ctx      context.Context // ends with the session
+	cancel   context.CancelCauseFunc
+	decides  chan struct{} // closed when the core can be asked
+	ready    chan struct{}
+	over     chan struct{}
 
 	hosted hosted
 	logs   chan func()
@@ -64,7 +73,6 @@ func New(cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, clock: cfg.Clock, wakeAt: never,
-		inputs: make(chan input, 1024), leaseEvents: make(chan core.Event, 16),
 		calls:   map[core.RequestID]*Call{},
 		decides: make(chan struct{}), ready: make(chan struct{}), over: make(chan struct{}),
 		logs: make(chan func(), 1024),
@@ -80,53 +88,126 @@ func (n *Node) Start() {
 	go n.begin()
 }
 
-// begin prepares the session, then becomes its deciding goroutine.
+// begin prepares the session, then keeps its time.
 func (n *Node) begin() {
 	ttl, err := n.prepare()
-	if err != nil {
-		n.stop(err)
-		return
+	var state *core.State
+	if err == nil {
+		state, err = core.New(n.cfg.settings(ttl))
 	}
-	n.state, err = core.New(n.cfg.settings(ttl))
 	if err != nil {
+		n.mu.Lock()
+		defer n.mu.Unlock()
 		n.stop(err)
 		return
 	}
 	n.timer = n.clock.NewTimer()
 	defer n.timer.Close()
+	n.mu.Lock()
+	n.state = state
+	n.mu.Unlock()
 	close(n.decides)
-	n.step(input{event: core.Start{}})
-	for n.err == nil {
-		n.step(n.take())
-	}
-	n.stop(n.err)
+	n.send(core.Start{})
+	n.keepTime()
 }
 
-// step lets the core take one event and carries out what it decides.
-func (n *Node) step(in input) {
-	if in.view != nil {
-		in.view(n.state)
-		return
+// open is called with mu held, before a decision: it reports whether the core
+// can be asked.
+func (n *Node) open() bool {
+	if n.state == nil {
+		return false
 	}
-	if in.call != nil {
-		n.calls[in.call.id] = in.call
+	n.decideUrgent()
+	return n.err == nil
+}
+
+// send has the core decide on an event; false if it cannot any more, or not yet.
+func (n *Node) send(ev core.Event) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.open() {
+		return false
 	}
-	now := n.clock.Now() // when the event is taken, not when it was sent
-	effects := n.state.Step(now, in.event)
+	n.decide(n.clock.Now(), ev)
+	return true
+}
+
+// ask is send of a call's own event. It returns when the event was taken if the
+// call was given its answer in the same breath, else 0.
+func (n *Node) ask(c *Call, ev core.Event) core.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.open() {
+		return 0
+	}
+	now := n.clock.Now()
+	if a, ok := ev.(core.Arrive); ok {
+		n.calls[c.id] = c
+		a.Deadline += now
+		ev = a
+	}
+	n.decide(now, ev)
+	if len(c.effects) == 0 {
+		return 0
+	}
+	return now
+}
+
+// sendLease hands over the completion of an operation on the own lease.
+func (n *Node) sendLease(ev core.Event) {
+	n.urgent.Lock()
+	n.urgent.events = append(n.urgent.events, ev)
+	n.urgent.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.decideUrgent()
+}
+
+// decideUrgent is called with mu held.
+func (n *Node) decideUrgent() {
+	n.urgent.Lock()
+	events := n.urgent.events
+	n.urgent.events = nil
+	n.urgent.Unlock()
+	for _, ev := range events {
+		if n.err == nil && n.state != nil {
+			n.decide(n.clock.Now(), ev)
+		}
+	}
+}
+
+// decide is called with mu held: it takes an event, and then what the executor
+// had to say to the effects at once.
+func (n *Node) decide(now core.Time, ev core.Event) {
+	n.step(now, ev)
+	for len(n.pending) > 0 && n.err == nil {
+		ev := n.pending[0]
+		n.pending = append(n.pending[:0], n.pending[1:]...)
+		n.step(n.clock.Now(), ev)
+	}
+}
+
+// step lets the core take one event and carries out what it decides. now is
+// when the event was taken: sampled with mu held.
+func (n *Node) step(now core.Time, ev core.Event) {
+	effects := n.state.Step(now, ev)
 	for _, e := range effects {
 		e.Do(executor{n})
 	}
-	if done, ok := in.event.(core.Done); ok {
+	if done, ok := ev.(core.Done); ok {
 		delete(n.calls, done.ID)
 	}
 	if n.cfg.Trace != nil {
-		n.cfg.Trace(Decision{Now: now, Event: in.event, Effects: effects})
+		n.cfg.Trace(Decision{Now: now, Event: ev, Effects: effects})
 	}
 	if at := n.state.Next(); at != n.wakeAt {
 		n.wakeAt = at
 		n.timer.Set(at)
 	}
 	n.publish()
+	if n.err != nil {
+		n.stop(n.err)
+	}
 }
 
 // publish notes what others may look at, and closes Ready.
@@ -144,12 +225,9 @@ func (n *Node) publish() {
 
 func (n *Node) isReady() bool { return closed(n.ready) }
 
-// stop is the end of the session, once.
+// stop is the end of the session, once. It is called with mu held.
 func (n *Node) stop(err error) {
 	n.cancel(err)
-	if errors.Is(err, errDrained) || errors.Is(err, errStopped) {
-		err = nil
-	}
 	n.err = err
 	close(n.over)
 	n.endHosted()
@@ -178,7 +256,7 @@ func (n *Node) Done() <-chan struct{} { return n.over }
 // Err is why the session is over; nil before, and after a drain that settled
 // everything.
 func (n *Node) Err() error {
-	if !closed(n.over) {
+	if !closed(n.over) || errors.Is(n.err, errDrained) || errors.Is(n.err, errStopped) {
 		return nil
 	}
 	return n.err
@@ -197,21 +275,28 @@ func (n *Node) Drain() {
 	if !closed(n.decides) {
 		n.cancel(errStopped) // ends the preparation
 	}
-	n.send(input{event: core.Drain{}})
+	n.send(core.Drain{})
 }
 
 // Evict asks for a cell to be released as soon as nothing runs on it.
-func (n *Node) Evict(cell core.CellName) { n.send(input{event: core.Evict{Cell: cell}}) }
+func (n *Node) Evict(cell core.CellName) { n.send(core.Evict{Cell: cell}) }
 
-// View runs f with the state on the deciding goroutine and waits for it; an
-// error says that the session is over, or the loop did not turn before ctx
-// ended.
+// View runs f with the state while nothing is decided, and waits for it. An
+// error says that the session is over, or that nothing could be decided before
+// ctx ended; f may then still run later.
 func (n *Node) View(ctx context.Context, f func(*core.State)) error {
 	if !closed(n.decides) {
 		return ErrPreparing
 	}
 	done := make(chan struct{})
-	go n.send(input{view: func(s *core.State) { f(s); close(done) }})
+	go func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.err == nil {
+			f(n.state)
+			close(done)
+		}
+	}()
 	return n.await(ctx, done)
 }
 

@@ -32,7 +32,7 @@ func TestKilledOwnerUnderLoad(t *testing.T) {
 		before.checkUndisturbed(t)
 		h.check(t)
 		h.without(lost...).checkUndisturbed(t)
-		h.of(lost...).checkRetryAfter(t, time.Second)
+		h.since(killed).of(lost...).checkRetryAfter(t, time.Second)
 		checkTakenOver(t, p, h.since(killed), lost)
 		checkAlive(t, survivors...)
 	})

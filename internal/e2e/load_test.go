@@ -45,6 +45,7 @@ func startLoad(t *testing.T, cells, via []string) *load {
 func (l *load) ask(ctx context.Context, cell string, via []string) {
 	c := newClient(patience)
 	defer c.close()
+	until(time.Now().Add(rand.N(pace))) // not all at once
 	tick := time.NewTicker(pace*3/4 + rand.N(pace/2))
 	defer tick.Stop()
 	for {
@@ -77,6 +78,12 @@ func (l *load) watchStalls(ctx context.Context) {
 			return
 		}
 	}
+}
+
+func (l *load) worstStall() time.Duration {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.stall
 }
 
 func (l *load) add(a answer) {
@@ -133,5 +140,5 @@ func (l *load) mustServe(t *testing.T, cells []string, epoch uint64, event time.
 			cell, epoch, limit, h.of(cell).since(event).story(event))
 	}
 	t.Logf("served again after: %s (limit %v; this process was late by up to %v)",
-		span(after), limit, l.stall.Round(time.Millisecond))
+		span(after), limit, l.worstStall().Round(time.Millisecond))
 }

@@ -45,6 +45,11 @@ func start(t *testing.T, name string, env []string, args ...string) *process {
 	}()
 	t.Cleanup(func() {
 		p.end()
+		for _, crash := range []string{"panic:", "fatal error:", "DATA RACE"} { // races: GOFLAGS=-race
+			if len(p.log.with(crash)) > 0 {
+				t.Errorf("%s: there is %q on its stderr", name, crash)
+			}
+		}
 		if t.Failed() {
 			t.Logf("%s (process %d) printed:\n%s%s", name, p.pid, p.out.text(), p.log.text())
 		}
