@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,9 +34,28 @@ func main() {
 	p := &program{
 		executable: self, firstPort: 8080,
 		stdout: os.Stdout, stderr: os.Stderr, lookup: os.LookupEnv,
-		signals: signals, exit: os.Exit, start: startNode,
+		signals: apart(signals), exit: os.Exit, start: startNode,
 	}
 	os.Exit(p.run(os.Args[1:]))
+}
+
+// apart drops signals that come together with the first: one Ctrl-C, or one
+// "timeout", can reach a process once by itself and once through its group, and
+// must not be taken for the second one, which ends everything at once.
+func apart(signals <-chan os.Signal) <-chan os.Signal {
+	const together = 300 * time.Millisecond
+	out := make(chan os.Signal)
+	go func() {
+		first := <-signals
+		from := time.Now()
+		out <- first
+		for s := range signals {
+			if time.Since(from) > together {
+				out <- s
+			}
+		}
+	}()
+	return out
 }
 
 // program is what the commands take from the process around them.

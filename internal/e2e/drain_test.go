@@ -92,7 +92,7 @@ func moveAtOnce(t *testing.T, f *fleet, cells []string) history {
 		}
 		h = append(h, a)
 		took = append(took, a.end.Sub(a.start))
-		if d := took[i]; d > ttl/4 {
+		if d := took[i]; d > ttl/2 {
 			t.Errorf("a released cell took %v to move: %v", d, a)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // TestRestartedFleet kills every node at once and starts as many at the same
 // addresses, with clients that never stop asking. The new nodes are others:
-// nobody may wait for the old ones (docs/scenarios.md, 8).
+// nobody may wait for the old ones.
 func TestRestartedFleet(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, p place) {
 		f := startFleet(t, p, 3)
