@@ -110,13 +110,15 @@ type Deactivated struct {
 type Arrive struct {
 	ID   RequestID
 	Cell CellName
-	// Deadline is when the request fails with a timeout if no answer began.
+	// Deadline is when the request fails with a timeout if no answer began. There
+	// must be one; it may be far away.
 	Deadline Time
 	// Forwarded: it came from a peer, so it is run here or refused, and never
 	// forwarded on.
 	Forwarded bool
 	// Own: the caller wants to own the cell rather than have a request run.
-	// It is dispatched once the cell is owned here, and pins it until Done.
+	// It is dispatched once the cell is owned here, and pins it until Done. It
+	// excludes other nodes, not other callers of this one.
 	Own bool
 	// Try, with Own: fail if another node owns the cell rather than wait.
 	Try bool
@@ -134,8 +136,9 @@ type Done struct{ ID RequestID }
 // had passed.
 type Late struct{ ID RequestID }
 
-// Gone says that the caller of a request went away. A request that runs is
-// ended by Done instead.
+// Gone says that the caller of a request went away. It counts only while the
+// request waits: one that was dispatched, forwarded or answered is ended by Done,
+// also where the executor finds that its caller has gone before.
 type Gone struct{ ID RequestID }
 
 // How a forward failed.

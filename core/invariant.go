@@ -161,7 +161,7 @@ func (s *State) checkPeers() error {
 			return fmt.Errorf("core: peer %s has %d unanswered requests, counted %d", p.id, unanswered, p.unanswered)
 		case s.peers.dead[p.id].Node != "":
 			return fmt.Errorf("core: peer %s is known to be dead", p.id)
-		case (p.op != 0 || p.probe != 0 || p.unanswered > 0 && !p.suspect) && p.wake == never:
+		case (p.op != 0 || p.probe != 0 || p.silent()) && p.wake == never:
 			return fmt.Errorf("core: nothing ends the wait for peer %s", p.id)
 		}
 	}

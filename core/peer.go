@@ -59,6 +59,9 @@ type peer struct {
 	quiet   Time // since when nothing was heard while requests wait on it
 	// unanswered counts requests sent to it whose answer has not begun.
 	unanswered int
+	// ignored: a request to it was given up unanswered, and nothing was heard
+	// since. So short deadlines do not hide a silent peer.
+	ignored bool
 	sent       map[RequestID]*request // whose answer has not ended
 
 	suspect bool // the last contact failed
@@ -130,7 +133,7 @@ func (s *State) armPeer(p *peer) {
 	}
 	if p.probe != 0 {
 		at = min(at, p.probeBy)
-	} else if p.unanswered > 0 && !p.suspect {
+	} else if p.silent() {
 		at = min(at, p.quiet+s.cfg.Renew/2+1)
 	}
 	if at = max(at, s.now+1); at != p.wake {
@@ -138,6 +141,9 @@ func (s *State) armPeer(p *peer) {
 		s.timers.push(timer{at: at, kind: timerPeer, name: string(p.id)})
 	}
 }
+
+// silent: something is expected of the peer, and nothing known against it yet.
+func (p *peer) silent() bool { return (p.unanswered > 0 || p.ignored) && !p.suspect }
 
 // peerDue: a reading or a probe took too long, a reading is due, or requests
 // have waited for long enough that the peer is asked whether it lives.
@@ -153,7 +159,7 @@ func (s *State) peerDue(p *peer, o *out) {
 		return
 	case p.probe != 0 && s.now >= p.probeBy:
 		s.probed(p, false, o)
-	case p.probe == 0 && p.unanswered > 0 && !p.suspect && s.now > p.quiet+s.cfg.Renew/2:
+	case p.probe == 0 && p.silent() && s.now > p.quiet+s.cfg.Renew/2:
 		// Answered by a third of the TTL of silence; later if this node slept.
 		if !s.sendProbe(p, max(p.quiet+s.cfg.Renew, s.now+s.cfg.Renew/2), o) {
 			s.contactFailed(p, o)
@@ -318,7 +324,7 @@ func (s *State) bury(p *peer, why Evidence, o *out) {
 // heard: that very session answered something, which keeps all routes to it.
 func (s *State) heard(p *peer, o *out) {
 	suspected := p.suspect
-	p.checked, p.quiet = s.now, s.now
+	p.checked, p.quiet, p.ignored = s.now, s.now, false
 	p.suspect, p.follow, p.readAt = false, followNone, never
 	if suspected {
 		s.wakeCells(p, o)

@@ -179,7 +179,7 @@ func (s *State) dispatch(r *request, c *cell, o *out) {
 func (s *State) forward(r *request, c *cell, p *peer, o *out) {
 	s.reqs.waiting--
 	r.state, r.node = requestSent, p.id
-	if p.unanswered == 0 {
+	if p.unanswered == 0 && !p.ignored {
 		p.quiet = s.now // silence counts from when somebody listens
 	}
 	p.sent[r.id] = r
@@ -187,6 +187,13 @@ func (s *State) forward(r *request, c *cell, p *peer, o *out) {
 	s.armPeer(p)
 	s.armRequest(r, r.deadline)
 	o.add(Forward{ID: r.id, Cell: c.name, Node: p.id, Contact: p.lease.Contact})
+}
+
+// ignore notes that an unanswered request is given up.
+func (s *State) ignore(r *request) {
+	if p := s.peers.byID[r.node]; p != nil && r.state == requestSent && !r.answered {
+		p.ignored = true
+	}
 }
 
 // unsend takes a request from the peer that it was sent to.
@@ -240,6 +247,7 @@ func (ev Done) apply(s *State, o *out) {
 		return
 	}
 	if r.state == requestSent {
+		s.ignore(r)
 		s.unsend(r)
 	} else {
 		c := s.cells.byName[r.cell]
@@ -302,6 +310,7 @@ func (s *State) requestDue(r *request, o *out) {
 		}
 		s.failNow(r, f, o)
 	default:
+		s.ignore(r)
 		s.failNow(r, Failure{Code: CodeTimeout, Ran: true, Node: r.node, Detail: "the answer did not begin in time"}, o)
 	}
 }

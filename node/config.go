@@ -76,7 +76,7 @@ type Host interface {
 const (
 	DefaultTTL = 10 * time.Second
 	MinTTL     = time.Second
-	MaxTTL     = time.Hour
+	MaxTTL     = 24 * time.Hour
 )
 
 func (c *Config) setDefaults() error {

@@ -165,6 +165,9 @@ func (x executor) Probe(e core.Probe) {
 		ctx, cancel := x.until(e.Deadline)
 		defer cancel()
 		err := x.cfg.Probe(ctx, e.Node, e.Contact)
+		if err != nil && x.ctx.Err() == nil {
+			x.logf(slog.LevelWarn, "a peer does not answer", "peer", e.Node, "address", e.Contact.Addr, "error", err)
+		}
 		x.post(core.Probed{Op: e.Op, Node: e.Node, OK: err == nil})
 	})
 }

@@ -164,6 +164,9 @@ func (b *Bucket) get(ctx context.Context, key string) (bucket.Object, error) {
 	}
 	defer out.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(out.Body, bucket.MaxBody+1))
+	if err == nil {
+		err = bucket.CheckBody(key, int64(len(body)))
+	}
 	if err != nil {
 		return bucket.Object{}, err
 	}
@@ -171,7 +174,6 @@ func (b *Bucket) get(ctx context.Context, key string) (bucket.Object, error) {
 	o.Date, o.Modified = x.date(), aws.ToTime(out.LastModified)
 	return o, errors.Join(
 		x.notCached(),
-		bucket.CheckBody(key, int64(len(body))),
 		hasETag(out.ETag),
 		b.etags.verify(body, o.Version, x.header),
 	)
