@@ -32,6 +32,11 @@ const (
 	appMaxIdle  = 256
 	appDial     = 5 * time.Second
 	appContinue = time.Second
+
+	// flushAfter is how long a piece of an answer may wait for the next one. An
+	// answer of unknown length, and an event stream, never waits; with a known
+	// one, most answers are complete before that and go out in one write.
+	flushAfter = 10 * time.Millisecond
 )
 
 // NewApp makes an App of http://host:port or unix:PATH. Nothing is connected.
@@ -57,7 +62,7 @@ func NewApp(target string) (*App, error) {
 	a.proxy = httputil.ReverseProxy{
 		Rewrite:        a.rewrite,
 		Transport:      a,
-		FlushInterval:  -1,
+		FlushInterval:  flushAfter,
 		BufferPool:     buffers{},
 		ErrorLog:       silent,
 		ModifyResponse: cleanUpgrade,

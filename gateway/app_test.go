@@ -162,7 +162,13 @@ func TestTruncatedAnswerIsSeenByTheClient(t *testing.T) {
 		http.ReadRequest(bufio.NewReader(c))
 		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
 	})))
-	if b, err := io.ReadAll(get(t, f.url+"/cells/x/").Body); err == nil {
+	// The connection breaks, before the header goes out or after it.
+	res, err := http.Get(f.url + "/cells/x/")
+	if err != nil {
+		return
+	}
+	defer res.Body.Close()
+	if b, err := io.ReadAll(res.Body); err == nil {
 		t.Errorf("ended well with %q", b)
 	}
 }

@@ -27,7 +27,7 @@ type hop struct {
 var hopProxy = &httputil.ReverseProxy{
 	Rewrite:        rewriteHop,
 	Transport:      hopTransport{},
-	FlushInterval:  -1,
+	FlushInterval:  flushAfter,
 	BufferPool:     buffers{},
 	ErrorLog:       silent,
 	ModifyResponse: hopAnswered,

@@ -47,17 +47,16 @@ func (n *Node) Begin(ctx context.Context, r Request) *Call {
 }
 
 // arrive hands the request to the core.
-func (c *Call) arrive() core.Time {
+func (c *Call) arrive() {
 	c.begun = true
 	if !closed(c.node.ready) {
 		// Nothing is decided before the buckets were tested.
 		c.effects <- core.Fail{ID: c.id, Failure: notReady}
-		return 0
+		return
 	}
 	r := c.request
-	return c.node.ask(c, core.Arrive{
-		ID: c.id, Cell: r.Cell, Forwarded: r.Forwarded, Own: r.Own, Try: r.Try,
-		Deadline: core.Time(r.Timeout), // from when it is taken
+	c.node.arrive(c, core.Arrive{
+		ID: c.id, Cell: r.Cell, Forwarded: r.Forwarded, Own: r.Own, Try: r.Try, Deadline: core.Time(r.Timeout),
 	})
 }
 
@@ -75,17 +74,16 @@ func (c *Call) Context() context.Context { return c.ctx }
 // core.Fail. A Dispatch was compared with the clock just now: the caller must
 // begin it at once.
 func (c *Call) Next(ctx context.Context) core.Effect {
-	var asked core.Time
 	if !c.begun {
-		asked = c.arrive()
+		c.arrive()
 	}
 	for {
 		switch e := c.decided(ctx).(type) {
 		case core.Dispatch:
-			if c.inTime(e.NotAfter, asked) {
+			if c.node.clock.Now() < e.NotAfter {
 				return e
 			}
-			asked = c.node.ask(c, core.Late{ID: c.id})
+			c.node.send(core.Late{ID: c.id})
 		case nil:
 			if ctx.Err() == nil {
 				return core.Fail{ID: c.id, Failure: ended}
@@ -98,28 +96,18 @@ func (c *Call) Next(ctx context.Context) core.Effect {
 	}
 }
 
-// inTime compares the end of authority with the clock, as the last act before
-// the caller goes on. What came in the same breath as this goroutine's question
-// was compared by that very step, at asked; else asked is 0.
-func (c *Call) inTime(notAfter, asked core.Time) bool {
-	if asked == 0 {
-		asked = c.node.clock.Now()
-	}
-	return asked < notAfter
-}
-
 // Ready says that the answer is there, and waits until it may be let out
 // (true), or must not (false, and why). A true was compared with the clock just
 // now: the caller must begin the answer at once.
 func (c *Call) Ready(ctx context.Context) (core.Failure, bool) {
-	asked := c.node.ask(c, core.Ready{ID: c.id})
+	c.node.send(core.Ready{ID: c.id})
 	for {
 		switch e := c.decided(ctx).(type) {
 		case core.Answer:
-			if c.inTime(e.NotAfter, asked) {
+			if c.node.clock.Now() < e.NotAfter {
 				return core.Failure{}, true
 			}
-			asked = c.node.ask(c, core.Late{ID: c.id})
+			c.node.send(core.Late{ID: c.id})
 		case core.Fail:
 			return e.Failure, false
 		case nil:

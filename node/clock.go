@@ -3,8 +3,8 @@ package node
 import "github.com/tenure-go/tenure/core"
 
 // Clock is the one clock of a node: it measures authority. It must be
-// monotonic and keep counting while the machine is suspended. [BootClock] is
-// the real one.
+// monotonic and keep counting while the machine is suspended. [BootClock]
+// is the real one.
 type Clock interface {
 	// Now is in nanoseconds since an arbitrary instant. It may be called
 	// concurrently.

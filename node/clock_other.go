@@ -10,16 +10,17 @@ import (
 
 // BootClock is Go's monotonic clock here. Where that stops while the machine
 // is suspended, a node must not be suspended: docs/protocol.md.
-type BootClock struct{}
+type BootClock struct{ start time.Time }
 
-var processStart = time.Now()
+// NewBootClock returns the machine's clock.
+func NewBootClock() *BootClock { return &BootClock{start: time.Now()} }
 
 // Now reads the clock.
-func (BootClock) Now() core.Time { return core.Time(time.Since(processStart)) }
+func (c *BootClock) Now() core.Time { return core.Time(time.Since(c.start)) }
 
 // NewTimer returns a timer on the same clock.
-func (c BootClock) NewTimer() Timer {
-	t := &goTimer{c: make(chan struct{}, 1)}
+func (c *BootClock) NewTimer() Timer {
+	t := &goTimer{clock: c, c: make(chan struct{}, 1)}
 	t.timer = time.AfterFunc(time.Duration(never), func() {
 		select {
 		case t.c <- struct{}{}:
@@ -30,6 +31,7 @@ func (c BootClock) NewTimer() Timer {
 }
 
 type goTimer struct {
+	clock *BootClock
 	c     chan struct{}
 	timer *time.Timer
 }
@@ -42,5 +44,5 @@ func (t *goTimer) Set(at core.Time) {
 		t.timer.Stop()
 		return
 	}
-	t.timer.Reset(time.Duration(at - BootClock{}.Now()))
+	t.timer.Reset(time.Duration(at - t.clock.Now()))
 }

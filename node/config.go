@@ -48,7 +48,7 @@ type Config struct {
 	// rather than waited for.
 	Log *slog.Logger
 
-	Clock  Clock                // default BootClock
+	Clock  Clock                // default NewBootClock
 	Wall   func() time.Time     // default time.Now; for display only
 	Random io.Reader            // default crypto/rand
 	Go     func(func())         // starts asynchronous work; default a goroutine
@@ -90,7 +90,7 @@ func (c *Config) setDefaults() error {
 	def(&c.DrainTimeout, 25*time.Second)
 	def(&c.Log, slog.Default())
 	if c.Clock == nil {
-		c.Clock = BootClock{}
+		c.Clock = NewBootClock()
 	}
 	if c.Wall == nil {
 		c.Wall = time.Now

@@ -132,25 +132,18 @@ func (n *Node) send(ev core.Event) bool {
 	return true
 }
 
-// ask is send of a call's own event. It returns when the event was taken if the
-// call was given its answer in the same breath, else 0.
-func (n *Node) ask(c *Call, ev core.Event) core.Time {
+// arrive is send of the event with which a call begins; its Deadline is from
+// when it is taken.
+func (n *Node) arrive(c *Call, ev core.Arrive) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.open() {
-		return 0
+		return
 	}
+	n.calls[c.id] = c
 	now := n.clock.Now()
-	if a, ok := ev.(core.Arrive); ok {
-		n.calls[c.id] = c
-		a.Deadline += now
-		ev = a
-	}
+	ev.Deadline += now
 	n.decide(now, ev)
-	if len(c.effects) == 0 {
-		return 0
-	}
-	return now
 }
 
 // sendLease hands over the completion of an operation on the own lease.

@@ -64,8 +64,7 @@ func bareProxy(target string) http.Handler {
 		Transport: &http.Transport{
 			DisableCompression: true, MaxIdleConns: 256, MaxIdleConnsPerHost: 256, IdleConnTimeout: 1500 * time.Millisecond,
 		},
-		FlushInterval: -1,
-		BufferPool:    buffers{&pool},
+		BufferPool: buffers{&pool},
 	}
 }
 
