@@ -37,6 +37,7 @@ type cell struct {
 	phase    cellPhase
 	evict    Reason // asked for: leave when nothing runs any more
 	running  int32  // requests dispatched and not done
+	held     bool   // requests were held back once, so that it falls idle
 	epoch    Epoch  // of our claim, or of the owner's as last read
 	version  Version
 	owner    NodeID // the other node that owns it, or did
@@ -60,9 +61,7 @@ type work struct {
 	pauses     uint  // in a row
 	prior      NodeID
 	takeover   *Evidence
-	readBack   bool   // op reads a release back
-	reason     Reason // why it leaves
-	detail     string
+	readBack   bool // op reads a release back
 }
 
 type cells struct {
@@ -243,6 +242,8 @@ func (s *State) cellDue(c *cell, o *out) {
 		s.releaseDue(c, o)
 	case cellRemote, cellStuck: // somebody still wants it
 		s.resolve(c)
+	case cellOwned: // held back for long enough
+		s.admitAll(c, o)
 	}
 }
 
@@ -301,11 +302,12 @@ func (s *State) failAll(c *cell, f Failure, o *out) {
 	s.giveUp(c)
 }
 
-// giveUp forgets a cell for which nothing waits. A draining node first looks,
-// a few times, for a claim of its own that may land late, to release it.
+// giveUp forgets a cell for which nothing waits. First it looks, a few times, for
+// a claim of its own that may land late: a record that names a live node which
+// does not know of it would keep everybody away who wants to own the cell.
 func (s *State) giveUp(c *cell) {
 	w := c.work
-	if s.drain.on && w.claim != 0 && w.reconciles <= MaxAcquireReconciles {
+	if w.claim != 0 && w.reconciles <= MaxAcquireReconciles {
 		w.reconciles++
 		s.pause(c, false)
 		return

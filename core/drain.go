@@ -28,9 +28,9 @@ func (Drain) apply(s *State, o *out) {
 	}
 }
 
-// drainDue takes the drain as far as it can go: when nothing is owned and nothing
-// can become so, no request is taken; when the last one has ended too, and no
-// renewal is under way that could overtake it, the tombstone is sent.
+// drainDue takes the drain as far as it can go: when nothing is owned and no
+// claim is under way, no request is taken; when the last one has ended too, and
+// no renewal is under way that could overtake it, the tombstone is sent.
 func (s *State) drainDue(o *out) {
 	d, cs := &s.drain, &s.cells
 	if !d.on || s.lease.phase != leaseHeld {
@@ -40,8 +40,8 @@ func (s *State) drainDue(o *out) {
 		s.drainTimeout(o)
 		return
 	}
-	d.closing = cs.owned == 0 && cs.leaving == 0 && cs.slots == 0
-	if d.closing && len(s.reqs.byID) == 0 && s.lease.op == 0 {
+	d.closing = cs.owned == 0 && cs.leaving == 0 && cs.claims == 0
+	if d.closing && cs.slots == 0 && len(s.reqs.byID) == 0 && s.lease.op == 0 {
 		s.lease.phase = leaseLeaving
 		s.writeLease(true, o)
 	}

@@ -73,7 +73,7 @@ func (s *State) checkCell(c *cell) error {
 	switch {
 	case !steady && c.work == nil:
 		return fmt.Errorf("nothing is under way")
-	case c.phase == cellOwned && c.work != nil:
+	case c.phase == cellOwned && c.work != nil && (len(c.work.waiters) == 0 || !c.held):
 		return fmt.Errorf("is served, yet something is under way")
 	case c.phase == cellOwned && (c.epoch == 0 || c.version == ""):
 		return fmt.Errorf("is served without an epoch or version")

@@ -121,7 +121,7 @@ func (s *State) pause(c *cell, claimAgain bool) {
 func (s *State) pauseOver(c *cell, o *out) {
 	w := c.work
 	switch {
-	case len(w.waiters) == 0 && !(s.drain.on && w.claim != 0):
+	case len(w.waiters) == 0 && w.claim == 0:
 		s.drop(c)
 	case w.claimAgain:
 		s.claim(c, o)
@@ -151,7 +151,7 @@ func (s *State) settledClaim(c *cell, v Version, o *out) {
 // was settled during the drain.
 func (s *State) disown(c *cell, v Version, o *out) {
 	c.version, c.owner = v, ""
-	*c.work = work{waiters: c.work.waiters, reason: ReasonDrain}
+	*c.work = work{waiters: c.work.waiters}
 	s.sendRelease(c, o)
 }
 
@@ -183,6 +183,32 @@ func (s *State) activated(c *cell, ev Activated, o *out) {
 	}
 	if c.running == 0 {
 		s.rest(c)
+	}
+}
+
+// holding: a busy cell is to leave, so new requests wait for it to fall idle
+// instead of keeping it busy for ever; they then acquire it anew, or another
+// node does. Once, for a third of a TTL: what runs may be a stream without end.
+func (s *State) holding(c *cell) bool {
+	leaves := c.phase == cellOwned && (s.drain.on || c.evict != "")
+	return leaves && (c.work != nil || c.running > 0 && !c.held)
+}
+
+// hold lets a request wait for that.
+func (s *State) hold(c *cell, r *request) {
+	s.wait(c, r)
+	if !c.held {
+		c.held = true
+		s.arm(c, s.now+s.cfg.Renew)
+	}
+}
+
+// admitAll lets in what was held back: the cell did not fall idle.
+func (s *State) admitAll(c *cell, o *out) {
+	waiters := s.takeWaiters(c)
+	s.endJob(c)
+	for _, r := range waiters {
+		s.dispatch(r, c, o)
 	}
 }
 
@@ -234,9 +260,9 @@ func (s *State) evictDue(o *out) {
 // leave stops serving a cell, then releases it: the application first.
 func (s *State) leave(c *cell, why Reason, o *out) {
 	s.setPhase(c, cellDeactivating)
-	c.evict = ""
+	c.evict, c.held = "", false
 	w := s.job(c)
-	*w = work{op: s.op(), reason: why}
+	*w = work{op: s.op(), waiters: w.waiters}
 	s.arm(c, s.now+s.cfg.DeactivateDeadline)
 	o.add(Deactivate{Op: w.op, Cell: c.name, Epoch: c.epoch, Reason: why, Deadline: w.wake})
 }
@@ -297,12 +323,13 @@ func (s *State) releaseRead(c *cell, ev OwnerRead, o *out) {
 	}
 }
 
-// releaseAgain sends the release again after a pause, a few times. After that
-// the record goes on naming this node, whose next claim of it, or a takeover,
-// raises the epoch.
+// releaseAgain sends the release again after a pause, for as long as authority
+// lasts: a record that names a live node would keep everybody away who wants to
+// own the cell. After a few times requests that wait need not: their claim of
+// the next epoch replaces the record as well.
 func (s *State) releaseAgain(c *cell, o *out) {
 	w := c.work
-	if w.reconciles++; w.reconciles > MaxAcquireReconciles {
+	if w.reconciles++; w.reconciles > MaxAcquireReconciles && len(w.waiters) > 0 {
 		s.left(c)
 		return
 	}

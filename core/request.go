@@ -94,7 +94,7 @@ func (ev Arrive) apply(s *State, o *out) {
 		o.add(Fail{ID: r.id, Failure: s.unavailable()})
 	case r.deadline <= s.now:
 		o.add(Fail{ID: r.id, Failure: Failure{Code: CodeTimeout, Detail: "the request came after its deadline"}})
-	case s.reqs.waiting >= s.cfg.MaxQueue && (c == nil || c.phase != cellOwned && !s.routable(c, r)):
+	case s.reqs.waiting >= s.cfg.MaxQueue && (c == nil || c.phase != cellOwned && !s.routable(c, r) || s.holding(c)):
 		o.add(Fail{ID: r.id, Failure: Failure{Code: CodeNoCapacity, RetryAfter: s.cfg.RetryStep, Detail: "too many requests wait for an owner"}})
 	default:
 		s.reqs.byID[r.id] = r
@@ -106,7 +106,7 @@ func (ev Arrive) apply(s *State, o *out) {
 // unavailable is why no request is taken at all.
 func (s *State) unavailable() Failure {
 	if s.drain.on {
-		return Failure{Code: CodeDraining, Detail: "this node drains"}
+		return Failure{Code: CodeDraining, RetryAfter: s.cfg.Renew, Detail: "this node drains"}
 	}
 	return Failure{Code: CodeNodeUnavailable, RetryAfter: s.cfg.Renew, Detail: "this node does not hold its lease yet"}
 }
@@ -120,6 +120,8 @@ func (s *State) place(r *request, c *cell, o *out) {
 		s.wait(c, r)
 	case c.phase == cellRemote:
 		s.route(c, r, o)
+	case s.holding(c):
+		s.hold(c, r)
 	case c.phase == cellOwned:
 		s.dispatch(r, c, o)
 	case c.phase == cellStuck && s.provable(s.peers.byID[c.owner]) > r.patience:
@@ -157,6 +159,8 @@ func (s *State) leaveWait(r *request) {
 		s.drop(c)
 	case c.phase == cellStuck || c.phase == cellRemote:
 		s.remote(c)
+	case c.phase == cellOwned:
+		s.endJob(c)
 	}
 }
 
@@ -243,13 +247,16 @@ func (ev Late) apply(s *State, o *out) {
 // application may still work on it, so the cell must not be released before.
 func (ev Done) apply(s *State, o *out) {
 	r := s.reqs.byID[ev.ID]
-	if r == nil || r.state == requestWaiting {
+	if r == nil {
 		return
 	}
-	if r.state == requestSent {
+	switch r.state {
+	case requestWaiting:
+		s.leaveWait(r)
+	case requestSent:
 		s.ignore(r)
 		s.unsend(r)
-	} else {
+	case requestRunning:
 		c := s.cells.byName[r.cell]
 		if c.running--; c.running == 0 {
 			s.rest(c)
