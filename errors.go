@@ -12,6 +12,9 @@ import (
 var (
 	// ErrFenced: authority was lost, and the node is over.
 	ErrFenced = node.ErrFenced
+	// ErrDrained: the node drains. It ends an Ownership; Node.Err is nil after
+	// a drain that settled everything.
+	ErrDrained = node.ErrDrained
 	// ErrDrainTimeout: Shutdown ran out of time.
 	ErrDrainTimeout = node.ErrDrainTimeout
 	// ErrReleased is the cause of an Ownership's context after Release.

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/tenure-go/tenure/core"
@@ -44,8 +46,33 @@ func (n *Node) listen(what, addr string) (net.Listener, error) {
 		network, addr = "unix", path
 	}
 	l, err := n.cfg.ListenFunc(network, addr)
+	switch {
+	case err == nil:
+		return l, nil
+	case network == "unix":
+		return n.listenAgain(what, addr, err)
+	}
+	return nil, fmt.Errorf("%s address: %w; choose another one, or port 0 for any that is free", what, err)
+}
+
+// listenAgain takes the place of a process that was killed and left its socket
+// behind: nobody answers there.
+func (n *Node) listenAgain(what, path string, err error) (net.Listener, error) {
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s address: %w", what, err)
+	}
+	if c, dialed := net.DialTimeout("unix", path, time.Second); dialed == nil {
+		c.Close()
+		return nil, fmt.Errorf("%s address: %w: another process serves %s", what, err, path)
+	} else if !errors.Is(dialed, syscall.ECONNREFUSED) {
+		return nil, fmt.Errorf("%s address: %w", what, err)
+	}
+	if err := os.Remove(path); err != nil {
+		return nil, fmt.Errorf("%s address: remove the socket of a process that is gone: %w", what, err)
+	}
+	l, err := n.cfg.ListenFunc("unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("%s address: %w; choose another one, or port 0 for any that is free", what, err)
+		return nil, fmt.Errorf("%s address: %w", what, err)
 	}
 	return l, nil
 }
@@ -138,10 +165,17 @@ func (n *Node) startGateway() (err error) {
 
 // local is what serves a cell here at an epoch.
 func (n *Node) local(cell core.CellName, epoch core.Epoch) http.Handler {
-	if n.app != nil {
+	switch {
+	case n.app != nil:
 		return n.app
+	case n.cfg.App == "" && n.cfg.Host == nil:
+		return http.HandlerFunc(noApplication)
 	}
 	return n.node.Handler(cell, epoch)
+}
+
+func noApplication(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "this node has neither a Host nor an App: its cells can only be acquired", http.StatusNotImplemented)
 }
 
 // decider makes the node the gateway's.

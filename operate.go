@@ -98,10 +98,10 @@ func (o operator) Info(ctx context.Context) (admin.Info, error) {
 		i.Owned, i.Resolving, i.Leaving, i.Routes = c.Owned, c.Resolving, c.Leaving, c.Routes
 		i.Waiting, i.Requests, i.Peers, i.Dead = c.Waiting, c.Requests, c.Peers, c.Dead
 	})
-	if errors.Is(err, node.ErrPreparing) {
-		err = nil
+	if err != nil && !errors.Is(err, node.ErrPreparing) {
+		return admin.Info{}, err // i may still be written to
 	}
-	return i, err
+	return i, nil
 }
 
 // Cell says what the bucket has, and what this node is doing with the cell.
@@ -115,7 +115,10 @@ func (o operator) Cell(ctx context.Context, name string) (admin.Cell, error) {
 		return admin.Cell{}, err
 	}
 	c := admin.Cell{Cell: name, Owner: l.Node, Epoch: l.Epoch, Addr: l.Addr, Phase: "unowned"}
-	if l.Node != "" {
+	switch {
+	case l.Local:
+		c.Phase = "not served" // unless the core says more
+	case l.Node != "":
 		c.Phase = "remote"
 	}
 	err = o.n.node.View(ctx, func(s *core.State) {
@@ -123,10 +126,10 @@ func (o operator) Cell(ctx context.Context, name string) (admin.Cell, error) {
 			c.Phase, c.Local = v.Phase, v.Local
 		}
 	})
-	if errors.Is(err, node.ErrPreparing) {
-		err = nil
+	if err != nil && !errors.Is(err, node.ErrPreparing) {
+		return admin.Cell{}, err // c may still be written to
 	}
-	return c, err
+	return c, nil
 }
 
 // Cells reads the record of each cell on the page, a few at a time.

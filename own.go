@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/tenure-go/tenure/bucket"
@@ -20,6 +21,7 @@ type Ownership struct {
 	cell  core.CellName
 	epoch core.Epoch
 	call  *node.Call
+	once  sync.Once
 }
 
 // Acquire waits until this node owns the cell, or ctx ends. While another live
@@ -108,11 +110,13 @@ func (o *Ownership) Verify(ctx context.Context) error {
 // Release ends the ownership and waits until the cell is published as unowned,
 // or ctx ends; it is released all the same. Whatever acts as owner must have
 // stopped before. If other requests still run on the cell here, it is released
-// after them. A second call does nothing.
+// after them. A second call only waits.
 func (o *Ownership) Release(ctx context.Context) error {
-	o.call.Done()
 	n := o.node.node
-	n.Evict(o.cell)
+	o.once.Do(func() {
+		o.call.Done()
+		n.Evict(o.cell)
+	})
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		var v core.CellView
 		err := n.View(ctx, func(s *core.State) { v, _ = s.Cell(o.cell) })

@@ -8,11 +8,13 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/tenure-go/tenure/core"
 	"github.com/tenure-go/tenure/gateway"
 	"github.com/tenure-go/tenure/internal/wall"
+	"github.com/tenure-go/tenure/internal/wire"
 	"github.com/tenure-go/tenure/node"
 	"github.com/tenure-go/tenure/peer"
 )
@@ -32,7 +34,8 @@ type Node struct {
 	servers []*server
 	addrs   Addrs
 	done    chan struct{}
-	err     error
+	err     error         // valid when done is closed
+	closed  chan struct{} // everything is: nothing more is to be waited for
 }
 
 // Addrs are the addresses bound.
@@ -50,7 +53,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, done: make(chan struct{})}
+	n := &Node{cfg: cfg, done: make(chan struct{}), closed: make(chan struct{})}
 	if err := n.start(ctx); err != nil {
 		n.closeAll()
 		return nil, err
@@ -79,7 +82,8 @@ func (c *Config) check() error {
 
 func (c *Config) setDefaults() {
 	if c.Name == "" {
-		c.Name, _ = os.Hostname() // an empty one is made safe too
+		host, _ := os.Hostname() // an empty one is made safe too
+		c.Name = wire.SafeName(host)
 	}
 	if c.PeerListen == "" {
 		c.PeerListen = "127.0.0.1:0"
@@ -187,6 +191,7 @@ func (n *Node) Addrs() Addrs { return n.addrs }
 func (n *Node) Ready() <-chan struct{} { return n.node.Ready() }
 
 // Done is closed when the session is over: drained, fenced, or failed to start.
+// The last answers may still be on their way; Shutdown waits for them.
 func (n *Node) Done() <-chan struct{} { return n.done }
 
 // Err is why the session is over; nil before, and after a drain that settled
@@ -205,42 +210,46 @@ func (n *Node) Err() error {
 func (n *Node) Handler() http.Handler { return n.gateway }
 
 // Shutdown drains: no new cell is claimed, owned cells are released as they
-// fall idle, requests in flight finish, then the lease is given up. It returns
-// when that is done, or Config.DrainTimeout or ctx has ended first; it may be
-// called again.
+// fall idle, requests in flight finish, then the lease is given up and the
+// listeners are closed. It returns when that is done, or Config.DrainTimeout or
+// ctx has ended first; it may be called again, also after the end.
 func (n *Node) Shutdown(ctx context.Context) error {
 	n.node.Drain()
 	select {
-	case <-n.done:
+	case <-n.closed:
 		return n.err
 	case <-ctx.Done():
 		return fmt.Errorf("shutdown: %w", context.Cause(ctx))
 	}
 }
 
-// watch closes everything when the session ends.
+// watch closes everything when the session ends. Whoever waits for Done hears of
+// a fence first.
 func (n *Node) watch() {
 	<-n.node.Done()
 	n.err = n.node.Err()
-	if n.err == nil {
-		n.finish()
-	}
-	if errors.Is(n.err, ErrFenced) {
-		close(n.done) // at once: whoever waits must stop now
-		n.closeAll()
-		return
-	}
-	n.closeAll()
 	close(n.done)
+	patience := 2 * time.Second
+	switch {
+	case errors.Is(n.err, ErrFenced):
+		patience = 50 * time.Millisecond // the process is to end within 100
+	case n.err != nil:
+		patience = 200 * time.Millisecond
+	}
+	n.finish(patience)
+	n.closeAll()
+	close(n.closed)
 }
 
-// finish lets the last answers reach their clients.
-func (n *Node) finish() {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+// finish lets the last answers, which may be errors, reach their clients.
+func (n *Node) finish(patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	var wg sync.WaitGroup
 	for _, s := range n.servers {
-		s.shutdown(ctx)
+		wg.Go(func() { s.shutdown(ctx) })
 	}
+	wg.Wait()
 }
 
 func (n *Node) closeAll() {

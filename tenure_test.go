@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -109,6 +111,9 @@ func TestDrainEndsOwnership(t *testing.T) {
 	}
 	go func() {
 		<-own.Context().Done()
+		if cause := context.Cause(own.Context()); !errors.Is(cause, tenure.ErrDrained) {
+			t.Errorf("the ownership ended with %v", cause)
+		}
 		own.Release(context.Background())
 	}()
 	stop(t, a)
@@ -238,6 +243,10 @@ func TestConfigErrors(t *testing.T) {
 		"every interface":  {Bucket: db, PeerListen: "0.0.0.0:0"},
 		"a route to come":  {Bucket: db, Route: "header:Tenure-Cell"},
 		"bad app":          {Bucket: db, App: "tcp://x"},
+		"long zone":        {Bucket: db, Zone: strings.Repeat("z", 300)},
+		"tab in the name":  {Bucket: db, Name: "a\tb"},
+		"no peer port":     {Bucket: db, Advertise: "127.0.0.1:0"},
+		"named peer port":  {Bucket: db, Advertise: "localhost:https"},
 		"a folder":         {Bucket: "sqlite:" + dir},
 		"an address twice": {Bucket: db, Listen: "127.0.0.1:99999"},
 	} {
@@ -249,5 +258,28 @@ func TestConfigErrors(t *testing.T) {
 		} else if len(err.Error()) < 20 {
 			t.Errorf("%s: %q says too little", name, err)
 		}
+	}
+}
+
+// A socket that a killed process left behind is taken over; one that is served
+// is not.
+func TestAdminSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "admin.sock")
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.SetUnlinkOnClose(false)
+	left.Close()
+	socket := func(c *tenure.Config) { c.AdminListen = "unix:" + path }
+	n := start(t, t.TempDir(), "a", socket)
+	if got := n.Addrs().Admin; got != "unix:"+path {
+		t.Errorf("it listens at %q", got)
+	}
+	cfg := tenure.Config{Bucket: "sqlite:" + filepath.Join(t.TempDir(), "fleet.db"), Log: slog.New(slog.DiscardHandler)}
+	socket(&cfg)
+	if n, err := tenure.Start(t.Context(), cfg); err == nil {
+		stop(t, n)
+		t.Error("two nodes listen at one socket")
 	}
 }

@@ -62,7 +62,7 @@ type peer struct {
 	// ignored: a request to it was given up unanswered, and nothing was heard
 	// since. So short deadlines do not hide a silent peer.
 	ignored bool
-	sent       map[RequestID]*request // whose answer has not ended
+	sent    map[RequestID]*request // whose answer has not ended
 
 	suspect bool // the last contact failed
 	follow  follow

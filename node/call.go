@@ -64,6 +64,8 @@ var (
 	notReady = core.Failure{Code: core.CodeNodeUnavailable, RetryAfter: core.Time(time.Second), Detail: "this node does not hold its lease yet"}
 	ended    = core.Failure{Code: core.CodeNodeUnavailable, Detail: "this node's session is over"}
 	left     = core.Failure{Detail: "the caller went away"}
+
+	leftRunning = core.Failure{Ran: true, Detail: left.Detail}
 )
 
 // Context ends when the core failed or aborted the call, when the caller's
@@ -80,26 +82,50 @@ func (c *Call) Next(ctx context.Context) core.Effect {
 	for {
 		switch e := c.decided(ctx).(type) {
 		case core.Dispatch:
-			if c.node.clock.Now() < e.NotAfter {
+			switch {
+			case c.ctx.Err() != nil:
+				return c.gone()
+			case c.node.clock.Now() < e.NotAfter:
 				return e
 			}
 			c.node.send(core.Late{ID: c.id})
 		case nil:
-			if ctx.Err() == nil {
+			if ctx.Err() == nil && c.ctx.Err() == nil {
 				return core.Fail{ID: c.id, Failure: ended}
 			}
-			c.node.send(core.Gone{ID: c.id})
-			return core.Fail{ID: c.id, Failure: left}
+			return c.gone()
 		default:
 			return e
 		}
 	}
 }
 
+// gone is the end of a call that was failed or broken off, or whose caller
+// left, before it began.
+func (c *Call) gone() core.Effect {
+	c.node.send(core.Gone{ID: c.id})
+	if f := c.failure.Load(); f != nil {
+		return *f
+	}
+	f := left
+	if cause := context.Cause(c.ctx); errors.Is(cause, ErrAborted) {
+		f = core.Failure{Code: core.CodeNodeUnavailable, Detail: cause.Error()}
+	}
+	return core.Fail{ID: c.id, Failure: f}
+}
+
 // Ready says that the answer is there, and waits until it may be let out
 // (true), or must not (false, and why). A true was compared with the clock just
 // now: the caller must begin the answer at once.
 func (c *Call) Ready(ctx context.Context) (core.Failure, bool) {
+	if c.ctx.Err() != nil {
+		// Failed, or the client left: not an answer, which would also say that
+		// the peer it was sent to lives.
+		if f := c.failure.Load(); f != nil {
+			return f.Failure, false
+		}
+		return leftRunning, false
+	}
 	c.node.send(core.Ready{ID: c.id})
 	for {
 		switch e := c.decided(ctx).(type) {
@@ -111,13 +137,10 @@ func (c *Call) Ready(ctx context.Context) (core.Failure, bool) {
 		case core.Fail:
 			return e.Failure, false
 		case nil:
-			f := left
 			if ctx.Err() == nil {
-				f = ended
-				f.Code = core.CodeAuthorityLost
+				return core.Failure{Code: core.CodeAuthorityLost, Ran: true, Detail: ended.Detail}, false
 			}
-			f.Ran = true
-			return f, false
+			return leftRunning, false
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/tenure-go/tenure/bucket"
 	"github.com/tenure-go/tenure/core"
+	"github.com/tenure-go/tenure/internal/wire"
 )
 
 // Config is everything that a Node depends on. Fields without a default are
@@ -100,6 +102,19 @@ func (c *Config) setDefaults() error {
 	}
 	if c.Go == nil {
 		c.Go = func(f func()) { go f() }
+	}
+	return nil
+}
+
+// checkLease finds out now whether this node's lease could be written: what is
+// in it comes from the user.
+func (c *Config) checkLease() error {
+	rec := wire.LeaseRecord{
+		Lease: core.Lease{Node: "node-0123456789abcdef", Generation: "g", Seq: 1, TTL: core.Time(DefaultTTL), Contact: c.Contact},
+		Name:  c.Name, Zone: c.Zone,
+	}
+	if err := rec.Check(); err != nil {
+		return fmt.Errorf("this node's lease would not be a valid record: %w", err)
 	}
 	return nil
 }

@@ -186,7 +186,7 @@ func (x executor) Fail(e core.Fail) {
 
 func (x executor) Abort(e core.Abort) {
 	if c := x.calls[e.ID]; c != nil {
-		c.cancel(fmt.Errorf("%w: %s", ErrAborted, e.Reason))
+		c.cancel(fmt.Errorf("%w: %w", ErrAborted, endOf(e.Reason)))
 	}
 }
 
@@ -198,4 +198,4 @@ func (x executor) deliver(id core.RequestID, e core.Effect) {
 
 // End logs nothing: whoever waits for Done has the reason from Err, and a fence
 // must not wait for a log.
-func (x executor) End(e core.End) { x.err = x.endOfSession(e.Reason) }
+func (x executor) End(e core.End) { x.err = endOf(e.Reason) }

@@ -13,14 +13,30 @@ import (
 type hosted struct {
 	sync.RWMutex
 	cells map[core.CellName]hostedCell
+	over  bool // the session is: nothing is kept any more
 }
 
 type hostedCell struct {
 	handler http.Handler
 	epoch   core.Epoch
-	// busy is closed when the call of the Host that is under way for the cell
-	// has returned; nil if none is.
-	busy chan struct{}
+	// busy is the call of the Host that is under way for the cell, nil if none
+	// is.
+	busy *turn
+}
+
+// turn is one call of the Host for a cell: they take turns.
+type turn struct {
+	done chan struct{} // closed when it has returned
+	// skipped, valid when done is closed: an activation that never began.
+	skipped bool
+}
+
+// wait waits for the end of a turn, if there is one.
+func (t *turn) wait(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	return waitFor(ctx, t.done)
 }
 
 // Handler returns what the Host made of a cell for an epoch; nil if it is not
@@ -34,31 +50,32 @@ func (n *Node) Handler(cell core.CellName, epoch core.Epoch) http.Handler {
 	return nil
 }
 
-// turn makes the next call of the Host for a cell: it returns what is known of
-// the cell, the end of the call before, and what to close at the end of this
-// one.
-func (h *hosted) turn(cell core.CellName, next hostedCell) (old hostedCell, end chan struct{}) {
+// next takes the next turn for a cell, after the one returned.
+func (h *hosted) next(cell core.CellName, epoch core.Epoch) (before, t *turn) {
 	h.Lock()
 	defer h.Unlock()
-	old, end = h.cells[cell], make(chan struct{})
-	next.busy = end
-	h.cells[cell] = next
-	return old, end
+	before, t = h.cells[cell].busy, &turn{done: make(chan struct{})}
+	h.cells[cell] = hostedCell{epoch: epoch, busy: t}
+	return before, t
 }
 
-// finish ends a call: the cell is kept as given, or forgotten without a
-// handler, unless another call has its turn already.
-func (h *hosted) finish(cell core.CellName, c hostedCell, end chan struct{}) {
+// finish ends a turn: the cell is kept as given, or forgotten without a handler,
+// unless another call has its turn already. It reports false if the session is
+// over and nobody will end what the call began.
+func (h *hosted) finish(cell core.CellName, c hostedCell, t *turn) bool {
 	h.Lock()
 	defer h.Unlock()
-	close(end)
+	close(t.done)
 	switch {
-	case h.cells[cell].busy != end:
+	case h.over:
+		return false
+	case h.cells[cell].busy != t:
 	case c.handler == nil:
 		delete(h.cells, cell)
 	default:
 		h.cells[cell] = c
 	}
+	return true
 }
 
 func (x executor) Activate(e core.Activate) {
@@ -66,34 +83,38 @@ func (x executor) Activate(e core.Activate) {
 		x.pending = append(x.pending, core.Activated{Op: e.Op, Cell: e.Cell, OK: true})
 		return
 	}
-	before, end := x.hosted.turn(e.Cell, hostedCell{epoch: e.Epoch})
+	before, t := x.hosted.next(e.Cell, e.Epoch)
 	x.cfg.Go(func() {
 		ctx, cancel := x.until(e.Deadline)
 		defer cancel()
-		h, err := x.activate(ctx, before, e)
-		x.hosted.finish(e.Cell, hostedCell{handler: h, epoch: e.Epoch}, end)
-		ev := core.Activated{Op: e.Op, Cell: e.Cell, OK: err == nil}
-		if err != nil {
+		if err := before.wait(ctx); err != nil {
+			x.post(core.Activated{Op: e.Op, Cell: e.Cell, Detail: "the cell's earlier epoch does not end: " + err.Error()})
+			_ = before.wait(context.Background()) // the Host's calls for one cell never overlap
+			t.skipped = true
+			x.hosted.finish(e.Cell, hostedCell{}, t)
+			return
+		}
+		ev := core.Activated{Op: e.Op, Cell: e.Cell}
+		h, err := x.activate(ctx, e)
+		if ev.OK = err == nil; err != nil {
 			ev.Detail = err.Error()
+		}
+		if !x.hosted.finish(e.Cell, hostedCell{handler: h, epoch: e.Epoch}, t) {
+			x.cfg.Host.Deactivate(ctx, core.Deactivate{Cell: e.Cell, Epoch: e.Epoch, Reason: sessionOver})
 		}
 		x.post(ev)
 	})
 }
 
-func (n *Node) activate(ctx context.Context, before hostedCell, e core.Activate) (http.Handler, error) {
-	if before.busy != nil {
-		if err := waitFor(ctx, before.busy); err != nil {
-			return nil, err
-		}
-	}
+func (n *Node) activate(ctx context.Context, e core.Activate) (http.Handler, error) {
 	h, err := n.cfg.Host.Activate(ctx, e)
-	if err == nil && h == nil {
-		h = http.NotFoundHandler()
+	switch {
+	case err != nil:
+		return nil, err
+	case h == nil:
+		return http.NotFoundHandler(), nil
 	}
-	if err != nil {
-		h = nil
-	}
-	return h, err
+	return h, nil
 }
 
 func (x executor) Deactivate(e core.Deactivate) {
@@ -101,24 +122,20 @@ func (x executor) Deactivate(e core.Deactivate) {
 		x.pending = append(x.pending, core.Deactivated{Op: e.Op, Cell: e.Cell})
 		return
 	}
-	before, end := x.hosted.turn(e.Cell, hostedCell{})
+	before, t := x.hosted.next(e.Cell, 0)
 	x.cfg.Go(func() {
-		ctx, cancel := x.until(e.Deadline)
-		defer cancel()
-		x.deactivate(ctx, before, e)
-		x.hosted.finish(e.Cell, hostedCell{}, end)
+		_ = before.wait(context.Background()) // an activation that was given up
+		if before == nil || !before.skipped {
+			ctx, cancel := x.until(e.Deadline)
+			defer cancel()
+			x.cfg.Host.Deactivate(ctx, e)
+		}
+		x.hosted.finish(e.Cell, hostedCell{}, t)
 		x.post(core.Deactivated{Op: e.Op, Cell: e.Cell})
 	})
 }
 
-// deactivate waits for the activation to return, however long that takes: the
-// Host's calls for one cell never overlap.
-func (n *Node) deactivate(ctx context.Context, before hostedCell, e core.Deactivate) {
-	if before.busy != nil {
-		waitFor(context.WithoutCancel(ctx), before.busy)
-	}
-	n.cfg.Host.Deactivate(ctx, e)
-}
+const sessionOver core.Reason = "session over"
 
 // endHosted tells the Host of every cell that the session left active: at a
 // fence, as best it can within a second.
@@ -128,9 +145,8 @@ func (n *Node) endHosted() {
 	}
 	n.hosted.Lock()
 	cells := n.hosted.cells
-	n.hosted.cells = map[core.CellName]hostedCell{}
+	n.hosted.cells, n.hosted.over = map[core.CellName]hostedCell{}, true
 	n.hosted.Unlock()
-	reason := core.Reason("session over")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	work := make(chan core.Deactivate)
 	var wg sync.WaitGroup
@@ -145,7 +161,7 @@ func (n *Node) endHosted() {
 		defer cancel()
 		for name, c := range cells {
 			if c.handler != nil {
-				work <- core.Deactivate{Cell: name, Epoch: c.epoch, Reason: reason}
+				work <- core.Deactivate{Cell: name, Epoch: c.epoch, Reason: sessionOver}
 			}
 		}
 		close(work)

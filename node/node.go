@@ -16,6 +16,9 @@ import (
 var (
 	// ErrFenced: authority was lost; nothing may be served any more.
 	ErrFenced = errors.New("fenced")
+	// ErrDrained: the session drained. It is the cause where an ownership ends
+	// by it, and no error of the session.
+	ErrDrained = errors.New("drained")
 	// ErrDrainTimeout: the drain ran out of time.
 	ErrDrainTimeout = errors.New("the drain ran out of time; what was not settled is left to expire with the lease")
 )
@@ -71,6 +74,9 @@ func New(cfg Config) (*Node, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
+	if err := cfg.checkLease(); err != nil {
+		return nil, err
+	}
 	n := &Node{
 		cfg: cfg, clock: cfg.Clock, wakeAt: never,
 		calls:   map[core.RequestID]*Call{},
@@ -104,6 +110,11 @@ func (n *Node) begin() {
 	n.timer = n.clock.NewTimer()
 	defer n.timer.Close()
 	n.mu.Lock()
+	if n.ctx.Err() != nil { // drained in the meantime
+		n.stop(context.Cause(n.ctx))
+		n.mu.Unlock()
+		return
+	}
 	n.state = state
 	n.mu.Unlock()
 	close(n.decides)
@@ -226,11 +237,8 @@ func (n *Node) stop(err error) {
 	n.endHosted()
 }
 
-// Ends of a session that are no errors.
-var (
-	errDrained = errors.New("drained")
-	errStopped = errors.New("stopped before it held a lease")
-)
+// errStopped: an end of the session that is no error.
+var errStopped = errors.New("stopped before it held a lease")
 
 // ErrOver is returned by what needs a session that is not over.
 var ErrOver = errors.New("the node's session is over")
@@ -249,7 +257,7 @@ func (n *Node) Done() <-chan struct{} { return n.over }
 // Err is why the session is over; nil before, and after a drain that settled
 // everything.
 func (n *Node) Err() error {
-	if !closed(n.over) || errors.Is(n.err, errDrained) || errors.Is(n.err, errStopped) {
+	if !closed(n.over) || errors.Is(n.err, ErrDrained) || errors.Is(n.err, errStopped) {
 		return nil
 	}
 	return n.err
@@ -293,12 +301,15 @@ func (n *Node) View(ctx context.Context, f func(*core.State)) error {
 	return n.await(ctx, done)
 }
 
-func (n *Node) endOfSession(why core.Reason) error {
+// endOf is the error that stands for the reason of an end.
+func endOf(why core.Reason) error {
 	switch {
 	case why.Fenced():
 		return fmt.Errorf("%w: %s", ErrFenced, why)
 	case why == core.ReasonDrainTimeout:
 		return ErrDrainTimeout
+	case why == core.ReasonDrain:
+		return ErrDrained
 	}
-	return errDrained
+	return errors.New(string(why))
 }

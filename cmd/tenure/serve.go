@@ -109,6 +109,10 @@ func attend(n node, ready readyFile, stopped <-chan struct{}, drain time.Duratio
 		case <-stopped:
 			return shutdown(n, drain)
 		case <-n.Done():
+			// The last answers may be on their way; a fence leaves 100 ms.
+			ctx, cancel := context.WithTimeout(context.Background(), 80*time.Millisecond)
+			defer cancel()
+			_ = n.Shutdown(ctx) // its error is the node's, or that time is up
 			return n.Err()
 		}
 	}
