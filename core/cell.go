@@ -3,7 +3,28 @@ package core
 // Cells: who owns them, as far as this node knows, and how it finds out. This
 // file holds the table and the way from "unknown" to the ownership record;
 // route.go goes on where another node owns the cell, owned.go from a claim.
+//
+//	unknown → queued → reading → consulting → remote
+//	             ↑       ↑  ↓        ↓  └───→ stuck
+//	             │  doubt│  │unowned │dead
+//	             │       │  ↓        ↓
+//	             │     claiming ⇄ pausing
+//	             │          ↓ applied
+//	             │     activating → owned
+//	             │          ↓ failed  ↓ evicted
+//	             └──── releasing ← deactivating
+//
+// Not drawn: a claim of its own that the reading finds to have landed is activated
+// without another; remote and stuck go back to queued when somebody wants the cell
+// and the route does not serve; each phase before "activating" ends as unknown
+// when its requests have been failed; releasing ends as unknown unless somebody
+// waits. No arrow leads from consulting or stuck to a claim but a death (S3).
+//
+// Only the ownership record moves a cell towards "owned". What is known of nodes
+// and routes decides where to send a request, never whose the cell is.
 
+// cellPhase is the one thing that a cell does at a time. The order of the phases
+// matters to resolving.
 type cellPhase uint8
 
 const (
@@ -25,6 +46,9 @@ var phaseNames = [...]string{"queued", "reading", "consulting", "claiming", "pau
 
 func (p cellPhase) String() string { return phaseNames[p] }
 
+// claiming counts against MaxCells: a claim under way needs its place.
+// owned: this node's, by a claim that is known to be applied.
+// leaving: this node's still, by the record, and never served again at its epoch.
 func (p cellPhase) claiming() bool { return p == cellClaiming || p == cellPausing }
 func (p cellPhase) owned() bool    { return p == cellActivating || p == cellOwned }
 func (p cellPhase) leaving() bool  { return p == cellDeactivating || p == cellReleasing }
@@ -32,38 +56,46 @@ func (p cellPhase) leaving() bool  { return p == cellDeactivating || p == cellRe
 // resolving: the cell holds one of the MaxActivations places.
 func (p cellPhase) resolving() bool { return p >= cellReading && p <= cellActivating }
 
+// cell is one entry of the table. It is kept small, since a node may own a great
+// many that are idle: what only a change needs is in work.
 type cell struct {
-	name     CellName
-	phase    cellPhase
-	evict    Reason // asked for: leave when nothing runs any more
-	running  int32  // requests dispatched and not done
-	held     bool   // requests were held back once, so that it falls idle
-	epoch    Epoch  // of our claim, or of the owner's as last read
+	name    CellName
+	phase   cellPhase
+	evict   Reason // asked for: leave when nothing runs any more; cleared by leave
+	running int32  // requests dispatched and not done; 0 unless the phase is owned
+	held    bool   // requests were held back once, so that it falls idle
+	epoch   Epoch  // of our claim, or of the owner's as last read
+	// version is that of the record as last read, or as our claim made it: what
+	// the next claim, or the release, expects. Empty for an absent record, and for
+	// a route, which must be read again before anything is claimed.
 	version  Version
-	owner    NodeID // the other node that owns it, or did
-	lastUsed Time
-	work     *work // only while something is under way or waits
+	owner    NodeID // the other node that owns it, or did; empty once it is ours
+	lastUsed Time   // when the last request was done; valid among the idle
+	work     *work  // only while something is under way or waits
 
 	prev, next *cell
-	in         *cellList
+	in         *cellList // the list that it is in, nil if in none
 }
 
-// work is what a cell needs only while it changes hands or requests wait.
+// work is what a cell needs only while it changes hands or requests wait. A cell
+// that is settled has none, so an idle one costs no more than its entry (B1).
 type work struct {
-	op   OpID
-	wake Time // deadline of op, or when to go on
+	op   OpID // 0: none is under way, and any completion is stale
+	wake Time // deadline of op, or when to go on; "never" only if something else ends the wait
 	// waiters are requests that wait for the outcome, first come first served.
 	waiters []RequestID
 
-	claim      Epoch // of a claim that was sent and is not settled; 0: none
-	claimAgain bool  // after the pause, send the same claim rather than read
-	reconciles int   // read-backs after ambiguous claims or releases
-	pauses     uint  // in a row
-	prior      NodeID
-	takeover   *Evidence
-	readBack   bool // op reads a release back
+	claim      Epoch     // of a claim that was sent and is not settled; 0: none
+	claimAgain bool      // after the pause, send the same claim rather than read
+	reconciles int       // read-backs after ambiguous claims or releases
+	pauses     uint      // in a row; each is twice as long as the one before
+	prior      NodeID    // the dead owner that a takeover replaces
+	takeover   *Evidence // of its death; nil if the cell was unowned
+	readBack   bool      // op reads a release back
 }
 
+// cells is the table. The counts are kept by setPhase alone, and counted anew by
+// Check; every bound on cells is a comparison with one of them.
 type cells struct {
 	byName map[CellName]*cell
 	queue  cellList // queued, first come first
@@ -126,7 +158,9 @@ func (c *cell) unlink() {
 	c.in, c.prev, c.next = nil, nil, nil
 }
 
-// setPhase moves a cell and keeps the counts, the lists and the peers' sets.
+// setPhase moves a cell and keeps the counts, the lists and the peers' sets. No
+// other code writes the phase. The cell is in no list afterwards, but for queued
+// and remote: an owned cell on which nothing runs is put among the idle by rest.
 func (s *State) setPhase(c *cell, to cellPhase) {
 	cs := &s.cells
 	if p := s.peers.byID[c.owner]; p != nil && (c.phase == cellConsulting || c.phase == cellStuck) {
@@ -153,7 +187,8 @@ func count(b bool) int {
 	return 0
 }
 
-// job returns the cell's work, made if there is none.
+// job returns the cell's work, made if there is none. The caller arms it, or leaves
+// the cell where something else ends the wait.
 func (s *State) job(c *cell) *work {
 	if c.work == nil {
 		c.work = &work{wake: never}
@@ -170,27 +205,32 @@ func (s *State) endJob(c *cell) {
 	}
 }
 
-// arm sets when cellDue is called.
+// arm sets when cellDue is called: once, unless armed again. What was set before
+// is void.
 func (s *State) arm(c *cell, at Time) {
 	c.work.wake = at
 	s.timers.push(timer{at: at, kind: timerCell, name: string(c.name)})
 }
 
-// newCell adds a cell of which nothing is known.
+// newCell adds a cell of which nothing is known. Its phase counts nowhere; the
+// caller resolves it at once.
 func (s *State) newCell(name CellName) *cell {
 	c := &cell{name: name, phase: cellStuck}
 	s.cells.byName[name] = c
 	return c
 }
 
-// drop forgets a cell for which nothing waits.
+// drop forgets a cell for which nothing waits. The next request for it asks the
+// bucket anew.
 func (s *State) drop(c *cell) {
 	s.setPhase(c, cellStuck) // takes it out of every list and count
 	s.endJob(c)
 	delete(s.cells.byName, c.name)
 }
 
-// resolve begins to find out who owns a cell, keeping what waits on it.
+// resolve begins to find out who owns a cell, keeping what waits on it. All that
+// an earlier attempt learned is forgotten with its work, the death of an owner
+// included: the next claim is against a record read after this.
 func (s *State) resolve(c *cell) {
 	var waiters []RequestID
 	if c.work != nil {
@@ -201,13 +241,15 @@ func (s *State) resolve(c *cell) {
 }
 
 // vacant: another cell may be resolved. Those whose activation failed still
-// leave; what they take is bounded too.
+// leave; what they take is bounded too, or an application that fails every
+// activation would let the cells on their way out pile up (B1).
 func (s *State) vacant() bool {
 	cs := &s.cells
 	return cs.slots < s.cfg.MaxActivations && cs.slots+cs.leaving < s.cfg.MaxActivations+s.cfg.MaxReleases
 }
 
-// admit starts resolving the cells that were queued first.
+// admit starts resolving the cells that were queued first. It runs at the end of
+// each Step, so a place that falls free is taken in the same Step.
 func (s *State) admit(o *out) {
 	for c := s.cells.queue.head; c != nil && s.vacant(); c = s.cells.queue.head {
 		s.readOwner(c, o)
@@ -215,7 +257,8 @@ func (s *State) admit(o *out) {
 }
 
 // readOwner asks the bucket: the record alone says who owns a cell. It begins
-// each resolution, and follows each write whose outcome is in doubt.
+// each resolution, and follows each write whose outcome is in doubt. A reading
+// that is not answered by OpDeadline has failed.
 func (s *State) readOwner(c *cell, o *out) {
 	s.setPhase(c, cellReading)
 	c.work.op = s.op()
@@ -223,7 +266,9 @@ func (s *State) readOwner(c *cell, o *out) {
 	o.add(ReadOwner{Op: c.work.op, Cell: c.name, Deadline: c.work.wake})
 }
 
-// cellDue: an operation took too long, or a pause is over.
+// cellDue: an operation took too long, or a pause is over. A write that took too
+// long is ambiguous, for it may land yet; a reading or a hook has failed. This is
+// what ends every wait of a cell whose completion never comes (L1).
 func (s *State) cellDue(c *cell, o *out) {
 	w := c.work
 	w.wake = never
@@ -260,7 +305,11 @@ func (ev OwnerRead) apply(s *State, o *out) {
 	}
 }
 
-// ownerRead goes on by what the ownership record says.
+// ownerRead goes on by what the ownership record says. It is also where an
+// ambiguous claim is settled. The record names this node at the claimed epoch: it
+// was applied, for nobody else claims in this node's name. The version has
+// changed otherwise: it can land no more, since it expects the old one. Neither:
+// it may still land, and w.claim remembers that.
 func (s *State) ownerRead(c *cell, ev OwnerRead, o *out) {
 	w := c.work
 	w.op = 0
@@ -295,6 +344,7 @@ func (s *State) ownerRead(c *cell, ev OwnerRead, o *out) {
 }
 
 // failAll answers everything that waits with the failure and gives the cell up.
+// None of them has run: they never left the queue of their cell.
 func (s *State) failAll(c *cell, f Failure, o *out) {
 	for _, r := range s.takeWaiters(c) {
 		s.failNow(r, f, o)
@@ -304,7 +354,9 @@ func (s *State) failAll(c *cell, f Failure, o *out) {
 
 // giveUp forgets a cell for which nothing waits. First it looks, a few times, for
 // a claim of its own that may land late: a record that names a live node which
-// does not know of it would keep everybody away who wants to own the cell.
+// does not know of it would keep everybody away who wants to own the cell. Found,
+// it is activated like any other, falls idle and is released. One that lands later
+// still is found by the next request for the cell that reaches this node.
 func (s *State) giveUp(c *cell) {
 	w := c.work
 	if w.claim != 0 && w.reconciles <= MaxAcquireReconciles {

@@ -5,6 +5,7 @@ package core
 type drain struct {
 	on      bool
 	closing bool // nothing is owned any more: no request is taken
+	cut     Time // when answers that have begun are broken off; never once they were
 	ends    Time
 }
 
@@ -15,7 +16,7 @@ func (Drain) apply(s *State, o *out) {
 	if s.drain.on {
 		return
 	}
-	s.drain = drain{on: true, ends: s.now + s.cfg.DrainDeadline}
+	s.drain = drain{on: true, cut: s.now + s.cfg.DrainDeadline/5*4, ends: s.now + s.cfg.DrainDeadline}
 	if s.lease.phase != leaseHeld {
 		s.end(ReasonDrain, o)
 		return
@@ -40,10 +41,26 @@ func (s *State) drainDue(o *out) {
 		s.drainTimeout(o)
 		return
 	}
+	if s.now >= d.cut {
+		s.cutStreams(o)
+	}
 	d.closing = cs.owned == 0 && cs.leaving == 0 && cs.claims == 0
 	if d.closing && cs.slots == 0 && len(s.reqs.byID) == 0 && s.lease.op == 0 {
 		s.lease.phase = leaseLeaving
 		s.writeLease(true, o)
+	}
+}
+
+// cutStreams breaks off the answers that have begun: an event stream or a
+// WebSocket may never end by itself, and would keep its cell from being released.
+// What is left of the drain is for that.
+func (s *State) cutStreams(o *out) {
+	s.drain.cut = never
+	for _, r := range s.reqs.sorted() {
+		if r.answered && !r.failed {
+			r.failed = true
+			o.add(Abort{ID: r.id, Reason: ReasonDrain})
+		}
 	}
 }
 

@@ -8,11 +8,21 @@ import (
 // What this node knows of the others: whether their leases are provably dead
 // (the observer's rules), and whether they can be reached, which is about
 // liveness only.
+//
+//	unread → known ⇄ suspect (contact failed: nothing is sent to it)
+//	   └───────┴────────┴──→ dead, for good (a rule holds)
+//
+// One wait per node serves all who wait: the lease is read once, and one probe is
+// under way at most. A bad network costs a read per node, not per request (B1).
 
 // Rule names the rule by which a lease was judged dead.
 type Rule string
 
 // The observer's rules (docs/protocol.md). No wall clock takes part in any.
+//
+// Each shows that the holder's last write landed so long ago that its authority is
+// over; lease.go has the arithmetic, judge and age say why each reading counts
+// for no more than it proves.
 const (
 	RuleAge       Rule = "age"       // by two stamps of the store
 	RuleUnchanged Rule = "unchanged" // seen unchanged for TTL + slack of this node's clock
@@ -20,7 +30,8 @@ const (
 	RuleReleased  Rule = "released"  // its tombstone
 )
 
-// Evidence is why a node was judged dead.
+// Evidence is why a node was judged dead. It goes into the log with the takeover,
+// so that somebody can check the verdict later by hand.
 type Evidence struct {
 	Node    NodeID
 	Rule    Rule
@@ -31,7 +42,8 @@ type Evidence struct {
 }
 
 // sighting is one version of a lease record, or its absence, seen unchanged
-// since the end of the first read that saw it.
+// since the end of the first read that saw it. A failed reading leaves it as it
+// is: to see nothing is not to see a change.
 type sighting struct {
 	version Version
 	absent  bool
@@ -49,10 +61,12 @@ const (
 	followMore
 )
 
+// peer is a node that is not known to be dead. It lives in [peers] until it is
+// judged dead, or displaced while nothing waits on it.
 type peer struct {
 	id    NodeID
 	lease Lease // the last good record
-	known bool
+	known bool  // there was one
 	seen  sighting
 
 	checked Time // the last time it answered, or its lease was read and not dead
@@ -64,28 +78,29 @@ type peer struct {
 	ignored bool
 	sent    map[RequestID]*request // whose answer has not ended
 
-	suspect bool // the last contact failed
+	suspect bool // the last contact failed; only an answer of the session clears it
 	follow  follow
-	aged    Time // how old its lease was, at the least, at the last reading
+	aged    Time // how old its lease was, at the least, at the last good reading
 	bad     bool // its record was last read as BadRecord
-	lost    bool // its record could not be read
+	lost    bool // its record could not be read, the last time
 
 	op      OpID // lease read under way
-	opFrom  Time
-	opEnds  Time
+	opFrom  Time // when it was asked for
+	opEnds  Time // when it counts as failed
 	readAt  Time // the next scheduled lease read
 	probe   OpID // probe under way
-	probeBy Time
+	probeBy Time // when it counts as unanswered
 	probeAt Time // no probe of a suspect before this
 
 	cells map[CellName]bool // being resolved, waiting for what is learned here
-	wake  Time
-	used  Time
+	wake  Time              // of its one timer; "never" while peerDue runs
+	used  Time              // when it was last asked for, to find whom to displace
 }
 
 type peers struct {
 	byID map[NodeID]*peer
-	// dead remembers verdicts: dead stays dead. deadOrder bounds it.
+	// dead remembers verdicts: dead stays dead. deadOrder bounds it, the oldest
+	// verdict goes first. No node is in both maps.
 	dead      map[NodeID]Evidence
 	deadOrder []NodeID
 	unread    []NodeID // leases still to be read once, at the start
@@ -162,13 +177,14 @@ func (s *State) peerDue(p *peer, o *out) {
 	case p.probe == 0 && p.silent() && s.now > p.quiet+s.cfg.Renew/2:
 		// Answered by a third of the TTL of silence; later if this node slept.
 		if !s.sendProbe(p, max(p.quiet+s.cfg.Renew, s.now+s.cfg.Renew/2), o) {
-			s.contactFailed(p, o)
+			s.contactFailed(p, false, o)
 		}
 	}
 	s.armPeer(p)
 }
 
-// readPeer reads the lease once for all who want to know.
+// readPeer reads the lease once for all who want to know. Who asks while a read is
+// under way shares it, so what it shows may be older than the question.
 func (s *State) readPeer(p *peer, o *out) {
 	if p.op != 0 {
 		return
@@ -201,6 +217,19 @@ func (s *State) peerRead(ev LeaseRead, o *out) {
 // judge applies the observer's rules to one reading. Its duration and the
 // span of a sighting are taken at their least favourable: the read began when
 // it was asked for and ended now.
+//
+// Unchanged: the record was there at the end of the first read, so it had landed
+// by then; it was still there at some instant after the start of the last. What
+// lies between is less than the time since its write. It starts from this node's
+// own sighting because only that is timed by its own clock.
+//
+// Absent: a node creates its record once, before it owns anything, and a replace
+// of a missing record is rejected. So a record that is gone stays gone, and the
+// holder's last write landed before it was first missed. The wait is needed
+// because the holder may live, and serves until its authority ends.
+//
+// Released: the tombstone is sent when nothing is owned or runs any more, and
+// nothing is served after it was sent, so there is nothing to wait for.
 func (s *State) judge(p *peer, ev LeaseRead) (Evidence, bool) {
 	why := Evidence{Node: p.id, Version: ev.Version, Stamps: ev.Stamps, Took: s.now - p.opFrom}
 	if ev.Outcome != Found && ev.Outcome != Absent {
@@ -218,7 +247,7 @@ func (s *State) judge(p *peer, ev LeaseRead) (Evidence, bool) {
 		p.lease, p.known = ev.Lease, true
 	}
 	limit := s.limit(p)
-	why.Watched = p.opFrom - now.since
+	why.Watched = max(0, p.opFrom-now.since) // negative for a version seen first
 	p.aged = 0
 	if ev.Outcome == Found {
 		p.aged = s.age(ev.Stamps, p.opFrom)
@@ -246,13 +275,18 @@ func (s *State) judge(p *peer, ev LeaseRead) (Evidence, bool) {
 }
 
 // limit is how long a lease must have been unchanged for its holder to be
-// dead. No record makes it overflow.
+// dead. No record makes it overflow. The holder counts by its own TTL: to judge a
+// longer one by the fleet's would be to judge it alive.
 func (s *State) limit(p *peer) Time {
 	return max(s.cfg.TTL, min(p.lease.TTL, never/4)) + s.cfg.Slack
 }
 
 // age is how long ago, at the least, the store last wrote the record; 0 where
-// its stamps prove nothing.
+// its stamps prove nothing. Modified was rounded down, which makes the record
+// seem older by up to Rounding. The store may have looked at the record when the
+// read began and stamped Date when it ended, and a renewal may have landed between:
+// so the read's duration is taken off. Allowance covers a step of the store's
+// clock too small for the samples to show.
 func (s *State) age(st Stamps, from Time) Time {
 	if !st.HasDate || !st.HasModified || !s.steady(s.clockSample(from, s.now, st.Date)) {
 		return 0
@@ -261,7 +295,8 @@ func (s *State) age(st Stamps, from Time) Time {
 }
 
 // provable is when a read can find the lease dead, if nothing changes: by its
-// being unchanged, or by the stamps last seen.
+// being unchanged, or by the stamps last seen. It is an estimate for planning and
+// for RetryAfter; the verdict is judge's alone.
 func (s *State) provable(p *peer) Time {
 	limit := s.limit(p)
 	if !p.seen.valid {
@@ -276,7 +311,8 @@ func (s *State) provable(p *peer) Time {
 
 // scheduleRead plans the next read of a node that cannot be reached: one that
 // can prove its death, for the contact that failed, and further ones only
-// while somebody wants to know.
+// while somebody wants to know. The first is what lets a request that comes later
+// than TTL + slack after the failed contact take over without a wait (L2).
 func (s *State) scheduleRead(p *peer) {
 	wanted := len(p.cells) > 0 || p.unanswered > 0
 	switch {
@@ -300,7 +336,8 @@ func (ps *peers) sorted() []*peer {
 
 // bury remembers a node as dead for good, and ends what waits on it. Requests
 // that were sent to it may have been run; those that wait for its cells go on to
-// take them over.
+// take them over. The verdict holds for good because the id never comes back and
+// a session whose authority ended never regains it (S5).
 func (s *State) bury(p *peer, why Evidence, o *out) {
 	ps := &s.peers
 	delete(ps.byID, p.id)
@@ -321,7 +358,9 @@ func (s *State) bury(p *peer, why Evidence, o *out) {
 	s.wakeCells(p, o)
 }
 
-// heard: that very session answered something, which keeps all routes to it.
+// heard: that very session answered something, which keeps all routes to it. It
+// says nothing about its lease, so the sighting stays: should that session
+// have fenced, what was observed of it still counts.
 func (s *State) heard(p *peer, o *out) {
 	suspected := p.suspect
 	p.checked, p.quiet, p.ignored = s.now, s.now, false
@@ -333,16 +372,29 @@ func (s *State) heard(p *peer, o *out) {
 }
 
 // contactFailed: the owner could not be reached. Its lease is read, which
-// starts the observation, and it is probed; until it answers nothing is sent
-// to it. Further failures learn from the same reading.
-func (s *State) contactFailed(p *peer, o *out) {
+// starts the observation, and it is probed, unless a probe is what failed; until
+// it answers one nothing is sent to it. Further failures learn from the same observation.
+func (s *State) contactFailed(p *peer, probe bool, o *out) {
 	if p.suspect && p.follow != followNone {
 		return
 	}
 	p.suspect, p.follow = true, followFirst
 	s.readPeer(p, o)
-	if p.probe == 0 && s.now >= p.probeAt {
+	if probe && p.probe == 0 {
 		s.sendProbe(p, s.now+s.cfg.DialDeadline, o)
+	}
+	s.armPeer(p)
+}
+
+// doubt: a request that had been begun broke. An application that breaks off, or
+// a request that is not one, does that too, and must not keep others from a
+// healthy owner: it is probed, and only if it does not answer contact has failed.
+func (s *State) doubt(p *peer, o *out) {
+	if p.suspect || p.probe != 0 {
+		return // known, or known soon
+	}
+	if !s.sendProbe(p, s.now+s.cfg.DialDeadline, o) {
+		s.contactFailed(p, false, o)
 	}
 	s.armPeer(p)
 }
@@ -374,7 +426,7 @@ func (s *State) probed(p *peer, ok bool, o *out) {
 	case ok:
 		s.heard(p, o)
 	case !p.suspect:
-		s.contactFailed(p, o)
+		s.contactFailed(p, false, o)
 	}
 	s.armPeer(p)
 	if p.op == 0 {

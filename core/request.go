@@ -332,9 +332,12 @@ func (ev ForwardFailed) apply(s *State, o *out) {
 	}
 	// Any answer keeps the routes to that session; none starts the observation.
 	p := s.peers.byID[r.node]
-	if ev.How == NotConnected || ev.How == ForwardBroken {
-		s.contactFailed(p, o)
-	} else {
+	switch ev.How {
+	case NotConnected:
+		s.contactFailed(p, true, o)
+	case ForwardBroken:
+		s.doubt(p, o)
+	default:
 		s.heard(p, o)
 	}
 	switch {

@@ -27,7 +27,7 @@ func New(cfg Config) (*State, error) {
 		return nil, err
 	}
 	s := &State{cfg: cfg}
-	s.lease.wake, s.lease.end, s.drain.ends = never, never, never
+	s.lease.wake, s.lease.end, s.drain.cut, s.drain.ends = never, never, never, never
 	s.peers.init()
 	s.cells.init()
 	s.reqs.byID = map[RequestID]*request{}
@@ -111,7 +111,7 @@ func (s *State) Next() Time {
 	}
 	at := min(s.lease.due(s), s.timers.next())
 	if s.lease.phase == leaseHeld {
-		at = min(at, s.drain.ends)
+		at = min(at, s.drain.cut, s.drain.ends)
 	}
 	// The head of the idle list is the first to be due, if it may leave then.
 	if c := s.cells.idle.head; c != nil && s.cells.leaving < s.cfg.MaxReleases && s.cfg.IdleAfter > 0 {

@@ -9,27 +9,48 @@ package core
 // and may come from a cache that is refreshed as often, so a sample bounds the
 // difference between the two clocks only to within both. Samples contradict
 // each other when no difference fits both.
+//
+// What this prevents: the store's clock is set forward by an hour, and the lease
+// that a live node wrote a second ago looks an hour old. Let the clock have run
+// in step since an instant at least TTL + slack ago. A lease written after that
+// instant has two stamps of one steady clock, and their difference is its age. A
+// lease written before it may have any Modified, but is older than TTL + slack by
+// this node's own clock, so its holder is dead all the same.
+//
+// Readings of other leases are compared with the samples but never become one:
+// they come when somebody asks, not in a steady rhythm, and a run must not grow
+// from the very reading that it is to judge.
+//
+// What one sample cannot see is a step smaller than its bounds. [Config]'s
+// Allowance is for that.
 type storeClock struct {
 	samples []clockSample // oldest first, within TTL + slack, at most maxSamples
 	since   Time          // of the first sample of the run without contradiction
-	running bool
+	running bool          // since and samples mean something
 }
 
+// clockSample says that, at some instant within one answer, the store's clock
+// minus this node's was between low and high.
 type clockSample struct {
-	low, high Time // bounds of the store's clock minus this node's
-	at        Time
+	low, high Time
+	at        Time // when the answer came, by this node's clock
 }
 
+// maxSamples bounds the samples (B1). At one renewal per third of a TTL the window
+// holds four; the bound is for settings that renew far more often.
 const maxSamples = 32
 
 // clockSample bounds the difference of the two clocks by one stamp that the
-// store made within an interval of this node's clock.
+// store made within an interval of this node's clock. The store's true time was
+// at least the stamp, which is rounded down, and less than the stamp plus the
+// rounding plus the age of a cached one. This node's was within the interval.
 func (s *State) clockSample(sent, got Time, date Time) clockSample {
 	return clockSample{low: date - got, high: date + 2*s.cfg.Rounding - sent, at: got}
 }
 
 // noteDate takes the sample of an own lease write that was sent and answered
-// within the given interval.
+// within the given interval. An answer without a Date ends the run: what was
+// not watched is not known to have been steady.
 func (s *State) noteDate(sent, got Time, st Stamps) {
 	k := &s.clock
 	if !st.HasDate {
@@ -46,7 +67,8 @@ func (s *State) noteDate(sent, got Time, st Stamps) {
 	k.samples = append(k.samples, m)
 }
 
-// forget drops samples from before an instant, and the oldest beyond the bound.
+// forget drops samples from before an instant, and the oldest beyond the bound,
+// with room for one more. The run goes on: since stays.
 func (k *storeClock) forget(before Time) {
 	n := 0
 	for n < len(k.samples) && (k.samples[n].at < before || len(k.samples)-n >= maxSamples) {
@@ -56,7 +78,8 @@ func (k *storeClock) forget(before Time) {
 }
 
 // inStep reports whether a sample contradicts none of the recent ones, allowing
-// for both clocks' drift.
+// for both clocks' drift: slack each per TTL, which is about what the oldest
+// sample is away.
 func (s *State) inStep(m clockSample) bool {
 	drift := 2 * s.cfg.Slack
 	for _, x := range s.clock.samples {
@@ -68,7 +91,8 @@ func (s *State) inStep(m clockSample) bool {
 }
 
 // steady reports whether the store's clock has run in step for TTL + slack, and
-// does in the sample given.
+// does in the sample given. The sample of the reading itself is needed too: the
+// clock may have been set since the last renewal.
 func (s *State) steady(m clockSample) bool {
 	return s.clock.running && s.now-s.clock.since >= s.cfg.TTL+s.cfg.Slack && s.inStep(m)
 }
