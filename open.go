@@ -59,10 +59,10 @@ func openS3(ctx context.Context, rawURL string) (bucket.Bucket, error) {
 			o.Region = values[0]
 		case "path_style":
 			if o.PathStyle, err = strconv.ParseBool(values[0]); err != nil {
-				return nil, fmt.Errorf("bucket %q: path_style must be true or false", rawURL)
+				return nil, fmt.Errorf("bucket s3://%s: path_style must be true or false", u.Host)
 			}
 		default:
-			return nil, fmt.Errorf("bucket %q: unknown parameter %q; known are endpoint, region and path_style", rawURL, name)
+			return nil, fmt.Errorf("bucket s3://%s: unknown parameter %q; known are endpoint, region and path_style", u.Host, name)
 		}
 	}
 	b, err := s3.Open(ctx, o)

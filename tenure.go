@@ -138,6 +138,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if err := n.listenAdmin(); err != nil {
 		return err
 	}
+	n.cfg.Log.Info("listening", "public", n.addrs.Listen, "peer", n.addrs.Peer, "admin", n.addrs.Admin, "name", n.cfg.Name)
 	n.node.Start()
 	peerServer()
 	for _, s := range n.servers {
@@ -214,7 +215,9 @@ func (n *Node) Handler() http.Handler { return n.gateway }
 // listeners are closed. It returns when that is done, or Config.DrainTimeout or
 // ctx has ended first; it may be called again, also after the end.
 func (n *Node) Shutdown(ctx context.Context) error {
-	n.node.Drain()
+	if n.node.Drain() {
+		n.cfg.Log.Info("draining", "node", n.ID(), "at_most", n.cfg.DrainTimeout)
+	}
 	select {
 	case <-n.closed:
 		return n.err
@@ -235,6 +238,9 @@ func (n *Node) watch() {
 		patience = 50 * time.Millisecond // the process is to end within 100
 	case n.err != nil:
 		patience = 200 * time.Millisecond
+	}
+	if n.err == nil {
+		n.cfg.Log.Info("drained", "node", n.ID())
 	}
 	n.finish(patience)
 	n.closeAll()

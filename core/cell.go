@@ -15,10 +15,11 @@ package core
 //	             └──── releasing ← deactivating
 //
 // Not drawn: a claim of its own that the reading finds to have landed is activated
-// without another; remote and stuck go back to queued when somebody wants the cell
-// and the route does not serve; each phase before "activating" ends as unknown
-// when its requests have been failed; releasing ends as unknown unless somebody
-// waits. No arrow leads from consulting or stuck to a claim but a death (S3).
+// (in a drain, released) without another; remote and stuck go back to queued when
+// somebody wants the cell and the route does not serve; a cell whose requests were
+// all failed before it was claimed is unknown again, or remote where its owner is
+// known; releasing ends as unknown unless somebody waits. No arrow leads from
+// consulting or stuck to a claim but a death (S3).
 //
 // Only the ownership record moves a cell towards "owned". What is known of nodes
 // and routes decides where to send a request, never whose the cell is.
@@ -62,7 +63,7 @@ type cell struct {
 	name    CellName
 	phase   cellPhase
 	evict   Reason // asked for: leave when nothing runs any more; cleared by leave
-	running int32  // requests dispatched and not done; 0 unless the phase is owned
+	running int32  // requests dispatched and not done; 0 unless it is served
 	held    bool   // requests were held back once, so that it falls idle
 	epoch   Epoch  // of our claim, or of the owner's as last read
 	// version is that of the record as last read, or as our claim made it: what
@@ -88,14 +89,14 @@ type work struct {
 	claim      Epoch     // of a claim that was sent and is not settled; 0: none
 	claimAgain bool      // after the pause, send the same claim rather than read
 	reconciles int       // read-backs after ambiguous claims or releases
-	pauses     uint      // in a row; each is twice as long as the one before
+	pauses     uint      // in a row, a first rejection included: each doubles the next
 	prior      NodeID    // the dead owner that a takeover replaces
 	takeover   *Evidence // of its death; nil if the cell was unowned
 	readBack   bool      // op reads a release back
 }
 
-// cells is the table. The counts are kept by setPhase alone, and counted anew by
-// Check; every bound on cells is a comparison with one of them.
+// cells is the table. The counts of phases are kept by setPhase alone, and counted
+// anew by Check; every bound on cells is a comparison with one of them (B1).
 type cells struct {
 	byName map[CellName]*cell
 	queue  cellList // queued, first come first
@@ -159,7 +160,7 @@ func (c *cell) unlink() {
 }
 
 // setPhase moves a cell and keeps the counts, the lists and the peers' sets. No
-// other code writes the phase. The cell is in no list afterwards, but for queued
+// other code changes a phase. The cell is in no list afterwards, but for queued
 // and remote: an owned cell on which nothing runs is put among the idle by rest.
 func (s *State) setPhase(c *cell, to cellPhase) {
 	cs := &s.cells
@@ -228,9 +229,9 @@ func (s *State) drop(c *cell) {
 	delete(s.cells.byName, c.name)
 }
 
-// resolve begins to find out who owns a cell, keeping what waits on it. All that
-// an earlier attempt learned is forgotten with its work, the death of an owner
-// included: the next claim is against a record read after this.
+// resolve begins to find out who owns a cell, keeping what waits on it. What an
+// earlier attempt learned of the record is forgotten, and with it any evidence for
+// a takeover: the next claim is against a record read after this.
 func (s *State) resolve(c *cell) {
 	var waiters []RequestID
 	if c.work != nil {
@@ -344,7 +345,7 @@ func (s *State) ownerRead(c *cell, ev OwnerRead, o *out) {
 }
 
 // failAll answers everything that waits with the failure and gives the cell up.
-// None of them has run: they never left the queue of their cell.
+// None of them was run: a forward comes back to wait only if it certainly was not.
 func (s *State) failAll(c *cell, f Failure, o *out) {
 	for _, r := range s.takeWaiters(c) {
 		s.failNow(r, f, o)
@@ -355,7 +356,7 @@ func (s *State) failAll(c *cell, f Failure, o *out) {
 // giveUp forgets a cell for which nothing waits. First it looks, a few times, for
 // a claim of its own that may land late: a record that names a live node which
 // does not know of it would keep everybody away who wants to own the cell. Found,
-// it is activated like any other, falls idle and is released. One that lands later
+// it is activated like any other, and leaves like any other. One that lands later
 // still is found by the next request for the cell that reaches this node.
 func (s *State) giveUp(c *cell) {
 	w := c.work

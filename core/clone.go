@@ -7,7 +7,8 @@ import (
 
 // Clone returns a State that decides as this one would, and shares no memory
 // with it: the model checker tries each event on a clone. The effects of the
-// last Step stay with the original.
+// last Step stay with the original. Whoever adds a pointer, slice or map to the
+// state must copy it here; a shared one would show as a run that cannot be repeated.
 func (s *State) Clone() *State {
 	n := *s
 	n.out = out{}

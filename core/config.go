@@ -3,18 +3,23 @@ package core
 import "fmt"
 
 // Config fixes a State's settings. All Times are durations in the same unit.
+// docs/protocol.md has how each follows from the TTL in production; the model
+// checker uses small numbers.
 type Config struct {
 	// TTL is the fleet's lease time to live. Authority ends TTL-Slack after
 	// the anchor of the last applied lease write.
 	TTL Time
-	// Slack is what clocks may gain or lose per TTL.
+	// Slack is what clocks may gain or lose per TTL. The holder stops this much
+	// before the TTL is over, an observer waits this much longer (S3).
 	Slack Time
-	// Renew is the time between renewals.
+	// Renew is the time between renewals. It also paces what may be tried again
+	// without an end: reads of owners that stay out of reach, probes, pauses.
 	Renew Time
 	// LeaseDeadline bounds one lease operation; a quarter of the authority
 	// left bounds it too.
 	LeaseDeadline Time
-	// RetryStep is the shortest pause before something is tried again.
+	// RetryStep is the shortest pause before something is tried again. Pauses that
+	// grow start from it.
 	RetryStep Time
 	// OpDeadline bounds one operation on an ownership record.
 	OpDeadline Time
@@ -25,7 +30,8 @@ type Config struct {
 	// DrainDeadline bounds a drain, from its start.
 	DrainDeadline Time
 
-	// Rounding is how coarse the store's stamps are.
+	// Rounding is how coarse the store's stamps are: one second over HTTP, zero for
+	// a store that stamps its own fine-grained clock.
 	Rounding Time
 	// Allowance is what a store's clock may be off between its own stamps.
 	Allowance Time

@@ -1,7 +1,8 @@
 package core
 
 // drain is the orderly end of the session: every cell is released, what runs
-// ends, then the lease is replaced by its tombstone.
+// ends, then the lease is replaced by its tombstone. The order is what makes the
+// tombstone true: peers take it for death at once, without any wait.
 type drain struct {
 	on      bool
 	closing bool // nothing is owned any more: no request is taken
@@ -31,7 +32,9 @@ func (Drain) apply(s *State, o *out) {
 
 // drainDue takes the drain as far as it can go: when nothing is owned and no
 // claim is under way, no request is taken; when the last one has ended too, and
-// no renewal is under way that could overtake it, the tombstone is sent.
+// no renewal is under way that could overtake it, the tombstone is sent. A renewal
+// that failed leaves no operation, only an attempt; should it land first, the
+// tombstone is rejected, and the lease expires instead.
 func (s *State) drainDue(o *out) {
 	d, cs := &s.drain, &s.cells
 	if !d.on || s.lease.phase != leaseHeld {
@@ -65,7 +68,8 @@ func (s *State) cutStreams(o *out) {
 }
 
 // drainTimeout fails what still runs; what is not settled is left to expire
-// with the lease.
+// with the lease. No tombstone is written: the application may still be at work on
+// cells that the records give to this node.
 func (s *State) drainTimeout(o *out) {
 	for _, r := range s.reqs.sorted() {
 		switch {

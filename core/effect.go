@@ -13,7 +13,8 @@ package core
 // Dispatch or Answer reports [Late]).
 //
 // Deadline, where there is one, is when the core stops waiting for the
-// completion; the executor should give up by then.
+// completion; the executor should give up by then. A write may land after it all
+// the same: the core never takes silence for "not applied".
 type Effect interface{ Do(Executor) }
 
 // Executor carries effects out, one method a kind.
@@ -39,7 +40,8 @@ type Executor interface {
 type Mint struct{ Op OpID }
 
 // WriteLease writes this node's own lease: a create if Expect is empty, else a
-// replace of exactly that version. It is sent once.
+// replace of exactly that version. It is sent once: a retry, below the executor
+// too, of a write that had landed would be answered "rejected".
 type WriteLease struct {
 	Op       OpID
 	Lease    Lease
@@ -85,7 +87,8 @@ type WriteOwner struct {
 	Evidence *Evidence
 }
 
-// Activate prepares a claimed cell for its first request.
+// Activate prepares a claimed cell for its first request. It comes once per epoch
+// at most, and no request of that epoch is dispatched before it is completed.
 type Activate struct {
 	Op    OpID
 	Cell  CellName
@@ -96,7 +99,8 @@ type Activate struct {
 	Deadline Time
 }
 
-// Deactivate ends a cell at an epoch.
+// Deactivate ends a cell at an epoch. Nothing of it runs any more, unless the
+// activation itself does, having taken too long.
 type Deactivate struct {
 	Op       OpID
 	Cell     CellName
@@ -122,7 +126,8 @@ type Dispatch struct {
 	NotAfter Time
 }
 
-// Forward sends a request to the cell's owner.
+// Forward sends a request to the cell's owner. It ends with [Ready] or
+// [ForwardFailed], and in either case with [Done].
 type Forward struct {
 	ID      RequestID
 	Cell    CellName
@@ -155,7 +160,8 @@ type Abort struct {
 // application of every cell that was not deactivated, as best it can.
 type End struct{ Reason Reason }
 
-// Reason is why a cell, or the whole session, ends.
+// Reason is why a cell, or the whole session, ends. It is for people and for the
+// exit code; the core decides nothing by it.
 type Reason string
 
 // Reasons for the end of a cell.

@@ -2,12 +2,24 @@ package core
 
 // Event is something that happened. The set is sealed: a new kind that State
 // does not handle does not compile.
+//
+// An event with an Op completes the effect that bore it. The executor sends at
+// most one for each; it should send one, but nothing hangs if it comes late or
+// never, for what somebody waits on has a deadline in the core. One whose Op is no
+// longer current is ignored, or its effect on the bucket is found by reading. Events
+// about a request that has had its end are ignored too, so the executor need not
+// know which of its messages crossed.
 type Event interface{ apply(*State, *out) }
 
 // WriteOutcome is what is known of a conditional write.
 type WriteOutcome uint8
 
 // Outcomes of a conditional write. The zero value is the safe one.
+//
+// Whoever is not sure must say Ambiguous: it costs one read. Applied of a write
+// that was not would let two nodes serve (S1). Rejected or NotApplied of one that
+// was, or will be, leaves a record behind that the core does not look for; of a
+// lease, the next reading finds it and the node fences.
 const (
 	Ambiguous  WriteOutcome = iota // it may have been applied, or may be later
 	Applied                        // it was applied
@@ -19,7 +31,9 @@ const (
 // ReadOutcome is what is known of a read.
 type ReadOutcome uint8
 
-// Outcomes of a read. The zero value is the safe one.
+// Outcomes of a read. The zero value is the safe one. Absent said of a record that
+// is there, a wrong bucket or a proxy's own 404, would start the observation of a
+// live node as absent, and fence one that reads its own lease.
 const (
 	ReadFailed ReadOutcome = iota // nothing is known
 	Found                         // a record that parses and belongs to its key
@@ -28,7 +42,9 @@ const (
 )
 
 // Stamps are two readings of the store's clock that came with one answer, in
-// the Config's unit since an arbitrary instant.
+// the Config's unit since an arbitrary instant, the same for all answers. They are
+// compared with each other and with those of other answers, never with [Time]s of
+// this node except for being in step (storeclock.go).
 type Stamps struct {
 	// Date is when the store made the answer; valid if HasDate.
 	Date    Time
@@ -39,7 +55,8 @@ type Stamps struct {
 	HasModified bool
 }
 
-// Start begins the session: the node creates its lease.
+// Start begins the session: the node creates its lease. Before it nothing is done,
+// and every request is refused.
 type Start struct{}
 
 // Minted answers [Mint]: an identity that was never used before.
@@ -50,7 +67,8 @@ type Minted struct {
 	Contact    Contact
 }
 
-// LeaseWritten completes [WriteLease].
+// LeaseWritten completes [WriteLease]. Version is that of the record written, with
+// Applied; an Applied without one counts as Ambiguous.
 type LeaseWritten struct {
 	Op      OpID
 	Outcome WriteOutcome
@@ -58,7 +76,8 @@ type LeaseWritten struct {
 	Stamps  Stamps
 }
 
-// LeaseRead completes [ReadLease].
+// LeaseRead completes [ReadLease]. Lease and Version are of one and the same state
+// of the record, with Found. Version is empty with Absent.
 type LeaseRead struct {
 	Op      OpID
 	Node    NodeID
@@ -91,7 +110,8 @@ type OwnerWritten struct {
 	Version Version
 }
 
-// Activated completes [Activate].
+// Activated completes [Activate]. Not OK means that the application may have done
+// anything, so it is told [Deactivate] all the same.
 type Activated struct {
 	Op   OpID
 	Cell CellName
@@ -100,7 +120,7 @@ type Activated struct {
 	Detail string
 }
 
-// Deactivated completes [Deactivate].
+// Deactivated completes [Deactivate]: the application works on the cell no more.
 type Deactivated struct {
 	Op   OpID
 	Cell CellName
@@ -125,11 +145,13 @@ type Arrive struct {
 }
 
 // Ready says that the answer to a request, run here or forwarded, is there and
-// may begin once the core says so.
+// may begin once the core says so, by [Answer]. If it says [Fail] instead, or
+// nothing because the request has had its end, nothing of it is let out.
 type Ready struct{ ID RequestID }
 
 // Done says that a request which was dispatched, forwarded or answered has
-// ended and touches the cell no more.
+// ended and touches the cell no more. It must come, also after Fail or Abort: until
+// then the cell counts as busy and is not released.
 type Done struct{ ID RequestID }
 
 // Late says that a Dispatch or Answer was not carried out because its NotAfter
@@ -168,7 +190,8 @@ type Probed struct {
 	OK bool
 }
 
-// Evict asks for a cell to be given up as soon as nothing runs on it.
+// Evict asks for a cell to be given up as soon as nothing runs on it. It is ignored
+// for a cell that is not owned here.
 type Evict struct{ Cell CellName }
 
 // Drain begins the end of the session: cells are released, then the lease.

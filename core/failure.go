@@ -35,7 +35,7 @@ type Failure struct {
 	Code Code
 	// Ran is false only if the request certainly was not run: no attempt, on
 	// any hop, wrote a byte of it to the application, or to a peer that did
-	// not refuse it.
+	// not refuse it. Only then may it be sent again if it is not idempotent.
 	Ran bool
 	// RetryAfter is when it may succeed, from now; zero if waiting does not
 	// help or nothing is known.

@@ -8,7 +8,9 @@ import (
 
 // Check reports the first broken invariant of the state, nil if there is none.
 // It is for tests, the simulator and the model checker; it costs time
-// proportional to the state.
+// proportional to the state. It holds after each Step, not within one. What spans
+// several nodes (S1 to S4) cannot be seen from here: the simulator and the model
+// checker watch the bucket and the answers for that.
 func (s *State) Check() error {
 	if s.lease.phase == leaseOver {
 		return s.checkOver()
@@ -91,7 +93,9 @@ func (s *State) checkCell(c *cell) error {
 	return s.checkWaits(c)
 }
 
-// checkWaits sees to it that something ends every wait of a cell.
+// checkWaits sees to it that something ends every wait of a cell (L1): a deadline
+// or pause of its own, a reading or probe of its owner, or, in the queue, the cells
+// ahead of it, all of which have one of these.
 func (s *State) checkWaits(c *cell) error {
 	if c.work == nil {
 		return nil

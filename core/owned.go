@@ -1,9 +1,16 @@
 package core
 
 // From a claim to its end: claim, activation, service, eviction, release.
+//
+// Each epoch of a cell on this node goes through these in order and once. The
+// record names this node from the claim to the release; the application is
+// prepared after the one and told before the other. So whoever owns the cell next
+// begins when this node's application has finished, unless this node died or the
+// application hung.
 
 // claim tries to acquire a cell that nobody can own any more, against the
-// record just read.
+// record just read: it is absent, released, this node's own, or names a dead node.
+// Nothing is claimed that nobody waits for.
 func (s *State) claim(c *cell, o *out) {
 	w := c.work
 	switch {
@@ -26,7 +33,10 @@ func (s *State) claim(c *cell, o *out) {
 }
 
 // sendClaim sends the claim that takes the cell to c.epoch, on the condition
-// that the record is still the one that was read (S1, S2).
+// that the record is still the one that was read (S1, S2). Of all the nodes that
+// read it, one gets its claim applied; the others are rejected and read again. A
+// claim at the old version can be under way besides, from before an ambiguous
+// answer: it is the same claim, so whichever lands, the record says the same.
 func (s *State) sendClaim(c *cell, o *out) {
 	s.setPhase(c, cellClaiming)
 	w := c.work
@@ -39,7 +49,8 @@ func (s *State) sendClaim(c *cell, o *out) {
 }
 
 // failUnowned answers what waits for a cell that this node may not claim,
-// because it drains.
+// because it drains. A peer is told "not mine", which makes it resolve anew and
+// claim the cell itself; a client is told to come back later.
 func (s *State) failUnowned(c *cell, o *out) {
 	for _, r := range s.takeWaiters(c) {
 		if r.forwarded {
@@ -52,7 +63,8 @@ func (s *State) failUnowned(c *cell, o *out) {
 }
 
 // makeRoom evicts the least recently used idle cell if this node owns as many
-// as it may, and reports whether there is room for one more.
+// as it may, and reports whether there is room for one more. Claims under way
+// count as cells owned, or many at once would each find the same last place.
 func (s *State) makeRoom(c *cell, o *out) bool {
 	cs := &s.cells
 	others := cs.owned + cs.claims - count(c.phase.claiming())
@@ -82,7 +94,13 @@ func (ev OwnerWritten) apply(s *State, o *out) {
 }
 
 // claimed goes on by the outcome of a claim. What nobody can know, the record is
-// asked for: an ambiguous claim is never taken for applied, nor for failed.
+// asked for: an ambiguous claim is never taken for applied, nor for failed. Taken
+// for applied, two nodes could serve the cell; taken for failed, a record would
+// name a node that knows nothing of it.
+//
+// The first rejection is followed by a reading at once, since a winner is likely to
+// be there to route to; further ones in a row only after a pause, or nodes that
+// fight over a cell would do so at the speed of the bucket.
 func (s *State) claimed(c *cell, ev OwnerWritten, o *out) {
 	w := c.work
 	w.op = 0
@@ -108,7 +126,8 @@ func (s *State) claimed(c *cell, ev OwnerWritten, o *out) {
 	}
 }
 
-// pause waits before the cell is claimed or read again, longer each time.
+// pause waits before the cell is claimed or read again, longer each time, but never
+// longer than Renew.
 func (s *State) pause(c *cell, claimAgain bool) {
 	s.setPhase(c, cellPausing)
 	w := c.work
@@ -130,7 +149,10 @@ func (s *State) pauseOver(c *cell, o *out) {
 	}
 }
 
-// settledClaim: the cell is this node's at c.epoch; version names its record.
+// settledClaim: the cell is this node's at c.epoch; version names its record. The
+// version is kept for as long as the cell is owned: it is the condition of the
+// release (S6). It is activated even if nobody waits any more, except in a
+// drain.
 func (s *State) settledClaim(c *cell, v Version, o *out) {
 	w := c.work
 	if s.drain.on && len(w.waiters) == 0 {
@@ -148,7 +170,8 @@ func (s *State) settledClaim(c *cell, v Version, o *out) {
 }
 
 // disown releases a cell that this node claimed and never served: the claim
-// was settled during the drain.
+// was settled during the drain. The application was never told of it, so there is
+// nothing to deactivate.
 func (s *State) disown(c *cell, v Version, o *out) {
 	c.version, c.owner = v, ""
 	*c.work = work{waiters: c.work.waiters}
@@ -165,7 +188,8 @@ func (ev Activated) apply(s *State, o *out) {
 }
 
 // activated lets in what waited for the cell, in order; or gives the cell up
-// again, so that another node, or a later try, may have more luck.
+// again, so that another node, or a later try, may have more luck. A failed one is
+// deactivated all the same: it may be half done, or, at its deadline, still go on.
 func (s *State) activated(c *cell, ev Activated, o *out) {
 	c.work.op = 0
 	waiters := s.takeWaiters(c)
@@ -212,7 +236,8 @@ func (s *State) admitAll(c *cell, o *out) {
 	}
 }
 
-// rest puts an owned cell on which nothing runs among the idle.
+// rest puts an owned cell on which nothing runs among the idle: those to be evicted
+// in front, the others behind, which keeps the list in the order of evictDue.
 func (s *State) rest(c *cell) {
 	c.lastUsed = s.now
 	c.unlink()
@@ -237,7 +262,8 @@ func (ev Evict) apply(s *State, o *out) {
 	}
 }
 
-// evictDue lets idle cells go that are due, as far as MaxReleases allows.
+// evictDue lets idle cells go that are due, as far as MaxReleases allows. It sees
+// idle cells only, so a busy one is never evicted.
 func (s *State) evictDue(o *out) {
 	cs := &s.cells
 	// In order: those asked for, then by last use, so the first that stays ends it.
@@ -257,7 +283,9 @@ func (s *State) evictDue(o *out) {
 	}
 }
 
-// leave stops serving a cell, then releases it: the application first.
+// leave stops serving a cell, then releases it: the application first. Nothing runs
+// on it. What arrives from here on waits, and acquires the cell anew. A hook that
+// hangs holds the release up for DeactivateDeadline at most.
 func (s *State) leave(c *cell, why Reason, o *out) {
 	s.setPhase(c, cellDeactivating)
 	c.evict, c.held = "", false
@@ -276,7 +304,8 @@ func (ev Deactivated) apply(s *State, o *out) {
 
 // sendRelease publishes the cell as unowned, on the condition that the record
 // is still the very one that this node's claim made (S6). From here on the
-// epoch is never served again, whatever the answer.
+// epoch is never served again, whatever the answer: the release may land at any
+// time, and the next owner begins when it does.
 func (s *State) sendRelease(c *cell, o *out) {
 	s.setPhase(c, cellReleasing)
 	w := c.work
@@ -338,7 +367,8 @@ func (s *State) releaseAgain(c *cell, o *out) {
 	w.pauses++
 }
 
-// releaseDue: an operation of the release took too long, or a pause is over.
+// releaseDue: an operation of the release took too long, or a pause is over. What
+// took too long is ambiguous if it was the write, and has failed if it was the read.
 func (s *State) releaseDue(c *cell, o *out) {
 	w := c.work
 	switch {
@@ -351,7 +381,8 @@ func (s *State) releaseDue(c *cell, o *out) {
 	}
 }
 
-// left: the cell is no longer this node's. What came meanwhile acquires anew.
+// left: the cell is no longer this node's, or is about to be claimed again at the
+// next epoch. What came meanwhile acquires anew; the first step is a reading (L3).
 func (s *State) left(c *cell) {
 	if len(c.work.waiters) == 0 {
 		s.drop(c)

@@ -6,6 +6,24 @@ import (
 )
 
 // Requests: each gets exactly one answer, within its deadline (L1).
+//
+//	Arrive → waiting ──→ running → answered → Done
+//	           │  ↑ ↓       └────→ failed ──→ Done
+//	           │  └ sent ──→ answered ──────→ Done
+//	           ↓    ↓
+//	          failed, and forgotten at once
+//
+// In waiting, everything is still open: nobody has run the request, so it may be
+// sent anywhere or refused. Running and sent, it may have been run, and nothing
+// sends it a second time but a forward that certainly was not: once after "never
+// connected", once after "not mine", so that two nodes which each point to another
+// one cannot play with it. Answered, part of it is
+// out: it ends with Done, or is broken off by Abort, and no error can be told.
+//
+// Until its answer begins each request has a timer, its own deadline at the latest.
+// That is what ends a wait for anything else that never comes. A request to own a
+// cell has none once it was granted: it lasts until Done, or until the cell is taken
+// away.
 
 type requestState uint8
 
@@ -15,29 +33,33 @@ const (
 	requestSent                        // forwarded to the owner
 )
 
+// request is one request from its Arrive to its end. Its caller sends Done in any
+// case; for one that was forgotten already that does nothing.
 type request struct {
 	id        RequestID
 	cell      CellName
-	deadline  Time
+	deadline  Time // for its answer to begin
 	patience  Time // how long it waits for an unreachable owner
-	wake      Time
+	wake      Time // of its one timer
 	state     requestState
 	own, try  bool
-	forwarded bool
-	answered  bool // its answer was let out
-	granted   bool // own, dispatched, not aborted
-	failed    bool // failed while it ran: Done is awaited
-	reconnect bool // it was tried again after a connection that never was
-	refused   bool // a node has said "not mine"
-	node      NodeID
+	forwarded bool   // by a peer: run here or refused
+	answered  bool   // its answer was let out
+	granted   bool   // own, dispatched, not aborted
+	failed    bool   // failed while it ran: Done is awaited
+	reconnect bool   // it was tried again after a connection that never was
+	refused   bool   // a node has said "not mine"
+	node      NodeID // to which it was sent last; stays while it waits again
 }
 
 type requests struct {
 	byID    map[RequestID]*request
-	waiting int
-	grants  int
+	waiting int // in state waiting, bounded by MaxQueue at the door
+	grants  int // granted
 }
 
+// sortedRequests is for effects that come from several requests at once: their
+// order must not depend on the order of a map.
 func sortedRequests(m map[RequestID]*request) []*request {
 	all := make([]*request, 0, len(m))
 	for _, id := range slices.Sorted(maps.Keys(m)) {
@@ -48,7 +70,7 @@ func sortedRequests(m map[RequestID]*request) []*request {
 
 func (rs *requests) sorted() []*request { return sortedRequests(rs.byID) }
 
-// armRequest sets when requestDue is called for a request.
+// armRequest sets when requestDue is called for a request; "never" calls it off.
 func (s *State) armRequest(r *request, at Time) {
 	if at != r.wake {
 		r.wake = at
@@ -68,7 +90,8 @@ func (s *State) waitersOf(c *cell) []*request {
 	return rs
 }
 
-// takeWaiters returns them and leaves none behind.
+// takeWaiters returns them and leaves none behind. The caller gives each another
+// place, or an end: until then the state does not hold together.
 func (s *State) takeWaiters(c *cell) []*request {
 	rs := s.waitersOf(c)
 	c.work.waiters = nil
@@ -76,7 +99,9 @@ func (s *State) takeWaiters(c *cell) []*request {
 }
 
 // A request is refused at the door if it could only wait in vain; otherwise it
-// is entered, and from here on has exactly one end (L1).
+// is entered, and from here on has exactly one end (L1). A full queue refuses only
+// what would join it: a warm cell is served, and a live route used, whatever else
+// waits.
 func (ev Arrive) apply(s *State, o *out) {
 	r := &request{
 		id: ev.ID, cell: ev.Cell, deadline: ev.Deadline, wake: never,
@@ -111,7 +136,8 @@ func (s *State) unavailable() Failure {
 	return Failure{Code: CodeNodeUnavailable, RetryAfter: s.cfg.Renew, Detail: "this node does not hold its lease yet"}
 }
 
-// place puts a waiting request where its cell stands.
+// place puts a waiting request where its cell stands. It decides nothing about the
+// cell, but that somebody wants it.
 func (s *State) place(r *request, c *cell, o *out) {
 	switch {
 	case c == nil:
@@ -142,7 +168,9 @@ func (s *State) wait(c *cell, r *request) {
 	s.armRequest(r, at)
 }
 
-// leaveWait takes a request out of the waiting, in whatever cell it waits.
+// leaveWait takes a request out of the waiting, in whatever cell it waits. Where
+// it was the last, the cell ends its wait too; one with an operation under way
+// goes on until that is completed, for a claim may have been sent.
 func (s *State) leaveWait(r *request) {
 	s.reqs.waiting--
 	c := s.cells.byName[r.cell]
@@ -164,7 +192,9 @@ func (s *State) leaveWait(r *request) {
 	}
 }
 
-// dispatch runs a request on a cell that is owned here.
+// dispatch runs a request on a cell that is owned here. NotAfter is the end of the
+// authority as it is now: should the effect be carried out late, the executor finds
+// so, and no request begins without authority (S3).
 func (s *State) dispatch(r *request, c *cell, o *out) {
 	s.reqs.waiting--
 	r.state = requestRunning
@@ -179,7 +209,8 @@ func (s *State) dispatch(r *request, c *cell, o *out) {
 	o.add(Dispatch{ID: r.id, Cell: c.name, Epoch: c.epoch, NotAfter: s.lease.end})
 }
 
-// forward sends a waiting request to the owner.
+// forward sends a waiting request to the owner. It needs no NotAfter: the owner
+// runs it under its own authority, and whether this node is alive is nothing to it.
 func (s *State) forward(r *request, c *cell, p *peer, o *out) {
 	s.reqs.waiting--
 	r.state, r.node = requestSent, p.id
@@ -193,14 +224,17 @@ func (s *State) forward(r *request, c *cell, p *peer, o *out) {
 	o.add(Forward{ID: r.id, Cell: c.name, Node: p.id, Contact: p.lease.Contact})
 }
 
-// ignore notes that an unanswered request is given up.
+// ignore notes that an unanswered request is given up. Without it, a silent owner
+// of cells whose clients never wait as long as TTL/3 would never be found out: the
+// silence would seem to end with each request.
 func (s *State) ignore(r *request) {
 	if p := s.peers.byID[r.node]; p != nil && r.state == requestSent && !r.answered {
 		p.ignored = true
 	}
 }
 
-// unsend takes a request from the peer that it was sent to.
+// unsend takes a request from the peer that it was sent to. An answered one was
+// counted off when its answer began.
 func (s *State) unsend(r *request) {
 	p := s.peers.byID[r.node]
 	if p == nil || p.sent[r.id] != r {
@@ -214,7 +248,8 @@ func (s *State) unsend(r *request) {
 }
 
 // The answer is let out under the authority that this step has just checked; a
-// forwarded one also proves that its owner's session lives.
+// forwarded one also proves that its owner's session lives. Its deadline ends here:
+// a stream may last as long as it likes. A request to own a cell has no answer.
 func (ev Ready) apply(s *State, o *out) {
 	r := s.reqs.byID[ev.ID]
 	if r == nil || r.state == requestWaiting || r.answered || r.failed || r.own {
@@ -231,7 +266,8 @@ func (ev Ready) apply(s *State, o *out) {
 
 // The effect was not carried out: its authority ended, or was renewed under way.
 // If it had ended this step has fenced, so the effect is given again, with the
-// end of the new authority (S3: the epoch is still the cell's).
+// end of the new authority (S3: the epoch is still the cell's, since a cell on which
+// a request runs does not leave).
 func (ev Late) apply(s *State, o *out) {
 	r := s.reqs.byID[ev.ID]
 	switch {
@@ -282,8 +318,9 @@ func (s *State) forget(r *request) {
 	delete(s.reqs.byID, r.id)
 }
 
-// failNow answers a request with an error. One that runs here keeps its cell
-// busy until it is done.
+// failNow answers a request with an error. It must not have been answered. One that
+// runs here keeps its cell busy until it is done, however long that takes: to
+// release the cell under it would let two nodes work on it.
 func (s *State) failNow(r *request, f Failure, o *out) {
 	o.add(Fail{ID: r.id, Failure: f})
 	switch r.state {
@@ -299,7 +336,8 @@ func (s *State) failNow(r *request, f Failure, o *out) {
 	s.forget(r)
 }
 
-// requestDue: its time, or its patience, is over.
+// requestDue: its time, or its patience, is over. Patience counts only while the
+// cell is stuck; in any other phase it is only a reason to look again.
 func (s *State) requestDue(r *request, o *out) {
 	r.wake = never
 	// The two times may be one: patience is judged first, for its error says more.
@@ -359,7 +397,9 @@ func (ev ForwardFailed) apply(s *State, o *out) {
 }
 
 // again resolves the cell anew for a request that the route did not serve;
-// exactly that route is dropped.
+// exactly that route is dropped. Other cells of the same node keep theirs: one
+// "not mine" says nothing of them. If the cell has moved on meanwhile, the request
+// joins it where it stands.
 func (s *State) again(r *request, o *out) {
 	s.unsend(r)
 	r.state = requestWaiting
@@ -374,14 +414,17 @@ func (s *State) again(r *request, o *out) {
 }
 
 // grantsDue takes owned cells away early enough for their owners to stop while
-// the authority still lasts.
+// the authority still lasts. What they do is not under the core's control: there is
+// no effect whose NotAfter could hold it back, so they are told slack ahead. A
+// renewal that lands after that does not give the cells back.
 func (s *State) grantsDue(o *out) {
 	if s.reqs.grants > 0 && s.now >= s.lease.end-s.cfg.Slack {
 		s.abortGrants(ReasonExpired, o)
 	}
 }
 
-// abortGrants takes the owned cells away from those who acquired them.
+// abortGrants takes the owned cells away from those who acquired them. Each cell
+// stays busy until its owner is Done.
 func (s *State) abortGrants(why Reason, o *out) {
 	for _, r := range s.reqs.sorted() {
 		if r.granted {

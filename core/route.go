@@ -1,9 +1,12 @@
 package core
 
 // Cells that another node owns: whether it lives, whether it can be reached,
-// and the routes to it. Routes are about liveness only: the owner decides.
+// and the routes to it. Routes are about liveness only: the owner decides. One that
+// is wrong costs a detour, never a second owner, so it may be old.
 
-// consult goes on by what is known of the owner; it may wait for a reading.
+// consult goes on by what is known of the owner; it may wait for a reading, or for
+// the probe of a suspect. Both have deadlines in peer.go, and wakeCells ends the
+// wait. A takeover is claimed against the very version whose owner is dead.
 func (s *State) consult(c *cell, o *out) {
 	s.setPhase(c, cellConsulting)
 	c.work.op = 0
@@ -42,7 +45,8 @@ func (s *State) stale(p *peer) bool {
 	return p.lost || p.bad || !p.seen.valid || s.now-p.checked > s.cfg.TTL
 }
 
-// peerLearned: something that the cell waited for was learned of its owner.
+// peerLearned: something that the cell waited for was learned of its owner. It was
+// taken from the peer's set before; if it has to wait on, it is put there again.
 func (s *State) peerLearned(c *cell, o *out) {
 	if s.peers.dead[c.owner].Node != "" {
 		if c.phase == cellConsulting {
@@ -124,7 +128,8 @@ func (s *State) unreachableNow(p *peer, c *cell) Failure {
 		Detail: "the owner cannot be reached and is not provably dead yet"}
 }
 
-// remote keeps the cell as a route, within the bound.
+// remote keeps the cell as a route, within the bound. The version is dropped: by the
+// time the route fails it is old, and a claim must be against a fresh one.
 func (s *State) remote(c *cell) {
 	s.setPhase(c, cellRemote)
 	c.version = ""
@@ -143,7 +148,9 @@ func (s *State) remote(c *cell) {
 	}
 }
 
-// routeAll sends what waits to the owner; what wants to own the cell stays.
+// routeAll sends what waits to the owner; what wants to own the cell stays, and has
+// the record read again every Renew. A request that came from a peer is refused
+// rather than sent on: with two hops, stale routes could send it in circles.
 func (s *State) routeAll(c *cell, p *peer, o *out) {
 	w := c.work
 	for _, r := range s.takeWaiters(c) {

@@ -1,6 +1,8 @@
 package core
 
-// State is one node's deciding state. It is not safe for concurrent use.
+// State is one node's deciding state. It is not safe for concurrent use: its caller
+// takes one event at a time and carries out, or starts, the effects of a Step
+// before the next one.
 type State struct {
 	cfg    Config
 	now    Time
@@ -36,8 +38,13 @@ func New(cfg Config) (*State, error) {
 
 // Step takes one event at an instant and returns what to carry out, in order.
 // The slice is valid until the next Step. now is sampled when the event is
-// taken, not when it happened: authority is judged by it. A now before that of
-// an earlier Step counts as that one.
+// taken, not when it happened: authority is judged by it. An event that waited in
+// a queue while authority ended must find it ended. A now before that of an
+// earlier Step counts as that one.
+//
+// Each Step does, in this order: what the time asks for, the event, what has
+// become possible by either. When the session is over it does nothing but refuse
+// requests.
 func (s *State) Step(now Time, ev Event) []Effect {
 	s.now = max(s.now, now)
 	clear(s.out.effects)
@@ -71,7 +78,8 @@ func (s *State) refuse(ev Event, o *out) {
 }
 
 // advance does what the time asks for, the end of authority first: whatever
-// the event says, it is judged as of now.
+// the event says, it is judged as of now. An entry of timers whose owner waits for
+// another time by now is passed over.
 func (s *State) advance(o *out) {
 	s.leaseDue(o)
 	for s.lease.phase != leaseOver && s.timers.due(s.now) {
@@ -94,7 +102,9 @@ func (s *State) advance(o *out) {
 }
 
 // settle starts what has become possible: activations, evictions, the end of a
-// drain.
+// drain. Each event only marks what it makes possible, so the bounds are applied in
+// one place, whichever event made room. Evictions come before the drain, which ends
+// only once nothing is owned.
 func (s *State) settle(o *out) {
 	s.grantsDue(o)
 	s.admit(o)
@@ -104,7 +114,8 @@ func (s *State) settle(o *out) {
 }
 
 // Next is the instant of the next Step that is needed even if nothing happens;
-// [Tick] serves. It is far in the future if there is none.
+// [Tick] serves. It is far in the future if there is none. A Step at that instant
+// moves it on, so a caller that sleeps until Next does not spin.
 func (s *State) Next() Time {
 	if s.lease.phase == leaseOver {
 		return never

@@ -2,7 +2,9 @@ package core
 
 // timers is a heap of wake-up times. An entry is never removed when its owner
 // changes its mind: it is stale if the owner's own wake time differs, and the
-// heap is rebuilt when stale entries outnumber the rest, which bounds it.
+// heap is rebuilt when stale entries outnumber the rest, which bounds it (B1).
+// To search the heap for each change of mind would cost more than to pass over
+// what is stale. Each cell, peer and request has one wake-up time at most.
 type timers struct{ heap []timer }
 
 type timer struct {
@@ -37,7 +39,8 @@ func (t timer) less(u timer) bool {
 // due reports whether the earliest entry's time has come.
 func (ts *timers) due(now Time) bool { return len(ts.heap) > 0 && ts.heap[0].at <= now }
 
-// next is the earliest entry, which may be stale: an idle wake-up is harmless.
+// next is the earliest entry. After trim it is not stale; a stale one would be an
+// idle wake-up, which is harmless.
 func (ts *timers) next() Time {
 	if len(ts.heap) == 0 {
 		return never

@@ -84,18 +84,37 @@ func (n *Node) adopt(ctx context.Context) (wire.Fleet, error) {
 	case !errors.Is(err, bucket.ErrNotExist):
 		return wire.Fleet{}, fmt.Errorf("lease bucket: %w", err)
 	case inCells:
-		return wire.Fleet{}, fmt.Errorf("%w: the bucket belongs to fleet %s, but the lease bucket has no %s; is it the right one? Without the leases of that fleet its nodes would seem dead", errFinal, cells.ID, wire.FleetKey)
+		return wire.Fleet{}, fmt.Errorf("%w: the bucket belongs to fleet %s, but the lease bucket has no %s; is it the right one? Without the leases of that fleet its nodes would seem dead. Give the right lease bucket; for a new fleet, empty both", errFinal, cells.ID, wire.FleetKey)
 	default:
 		if leases, err = n.createFleet(ctx, n.cfg.Leases, wire.Fleet{}); err != nil {
 			return wire.Fleet{}, fmt.Errorf("lease bucket: %w", err)
 		}
 	}
 	if !inCells {
-		if cells, err = n.createFleet(ctx, n.cfg.Cells, leases); err != nil {
+		if cells, err = n.completeFleet(ctx, leases); err != nil {
 			return wire.Fleet{}, fmt.Errorf("bucket: %w", err)
 		}
 	}
 	return cells, n.checkFleet(cells, leases)
+}
+
+// completeFleet writes the settings of the lease bucket to the bucket. That is
+// right only while the fleet is being created, when no node has had a lease yet:
+// later it means that the bucket was emptied or is another one, and every cell
+// would begin again at epoch 1, beside the owners that still live.
+func (n *Node) completeFleet(ctx context.Context, leases wire.Fleet) (wire.Fleet, error) {
+	page, err := n.cfg.Leases.List(ctx, wire.NodesPrefix, "", 1)
+	if err != nil {
+		return wire.Fleet{}, fmt.Errorf("list the leases: %w", err)
+	}
+	if len(page.Keys) == 0 {
+		return n.createFleet(ctx, n.cfg.Cells, leases)
+	}
+	cells, err := readFleet(ctx, n.cfg.Cells) // another node may just have completed it
+	if errors.Is(err, bucket.ErrNotExist) {
+		return wire.Fleet{}, fmt.Errorf("%w: the lease bucket belongs to fleet %s, which has had nodes, but the bucket has no %s: it was emptied, or is not that fleet's. Give the right bucket; for a new fleet, empty both", errFinal, leases.ID, wire.FleetKey)
+	}
+	return cells, err
 }
 
 func (n *Node) checkFleet(cells, leases wire.Fleet) error {

@@ -47,6 +47,7 @@ type Node struct {
 	}
 
 	lastCall atomic.Uint64
+	drains   atomic.Bool
 	ctx      context.Context // ends with the session
 	cancel   context.CancelCauseFunc
 	decides  chan struct{} // closed when the core can be asked
@@ -271,12 +272,14 @@ func (n *Node) ID() core.NodeID {
 }
 
 // Drain begins to give everything up, bounded by the drain timeout; Done is
-// closed at its end. It may be called more than once.
-func (n *Node) Drain() {
+// closed at its end. It may be called more than once; the first call returns
+// true, unless the session is over.
+func (n *Node) Drain() bool {
 	if !closed(n.decides) {
 		n.cancel(errStopped) // ends the preparation
 	}
 	n.send(core.Drain{})
+	return !n.drains.Swap(true) && !closed(n.over)
 }
 
 // Evict asks for a cell to be released as soon as nothing runs on it.

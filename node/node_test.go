@@ -64,7 +64,16 @@ type member struct {
 
 func newFleet(t *testing.T) *fleet { return &fleet{t: t, store: mem.NewStore(time.Now)} }
 
+// start begins a member and waits until it holds its lease.
 func (f *fleet) start(name string, change ...func(*node.Config)) *member {
+	m := f.prepare(name, change...)
+	m.Start()
+	<-m.Ready()
+	synctest.Wait()
+	return m
+}
+
+func (f *fleet) prepare(name string, change ...func(*node.Config)) *member {
 	m := &member{}
 	handle := func() *buckettest.Counted {
 		faulty := buckettest.Inject(f.store.Open())
@@ -86,10 +95,7 @@ func (f *fleet) start(name string, change ...func(*node.Config)) *member {
 		f.t.Fatal(err)
 	}
 	m.Node = n
-	n.Start()
 	f.t.Cleanup(func() { n.Drain(); <-n.Done() })
-	<-n.Ready()
-	synctest.Wait()
 	return m
 }
 

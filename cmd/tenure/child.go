@@ -31,14 +31,21 @@ const (
 	lastPause  = 10 * time.Second
 	// A child that lived this long was healthy.
 	healthyLife = 30 * time.Second
+	// A child that failed so often in a row, early in its life, will not do
+	// better: its bucket or its flags do not fit.
+	maxFailures = 3
 )
 
 // supervise runs the child, from its first life on, again and again, until
 // stop; kill ends it at once.
 func (f *fleet) supervise(stop, kill context.Context, c *child, l life) error {
+	failures := 0
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		started := time.Now()
 		err := f.attend(stop, kill, c, l)
+		if failures++; code(err) != exitFailed || time.Since(started) > healthyLife {
+			failures = 0
+		}
 		switch {
 		case code(err) == exitUsage:
 			return usagef("%s did not accept its flags", c.name)
@@ -46,6 +53,8 @@ func (f *fleet) supervise(stop, kill context.Context, c *child, l life) error {
 			return fmt.Errorf("%s: %w", c.name, err)
 		case stop.Err() != nil:
 			return nil
+		case failures == maxFailures:
+			return fmt.Errorf("%s failed %d times in a row; what it said above tells why", c.name, failures)
 		}
 		if time.Since(started) > healthyLife {
 			pause = firstPause
