@@ -78,10 +78,11 @@ func (c *Call) Next(ctx context.Context) core.Effect {
 		c.arrive()
 	}
 	for {
-		switch e := c.decided(ctx).(type) {
+		decided := c.decided(ctx)
+		switch e := decided.(type) {
 		case core.Dispatch:
 			if c.node.clock.Now() < e.NotAfter {
-				return e
+				return decided
 			}
 			c.node.send(core.Late{ID: c.id})
 		case nil:
@@ -91,7 +92,7 @@ func (c *Call) Next(ctx context.Context) core.Effect {
 			c.node.send(core.Gone{ID: c.id})
 			return core.Fail{ID: c.id, Failure: left}
 		default:
-			return e
+			return decided
 		}
 	}
 }
