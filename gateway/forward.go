@@ -116,7 +116,7 @@ func rewriteHop(pr *httputil.ProxyRequest) {
 	out.Header[peerCell] = []string{string(p.to.cell)}
 	out.Header[peerPrefix] = []string{p.to.prefix}
 	out.Header[peerTimeout] = []string{p.remaining()}
-	out.Header.Del(forwardedPrefix) // the owner derives it
+	delete(out.Header, forwardedPrefix) // the owner derives it
 }
 
 // remaining is the time left until the answer must begin, in milliseconds.

@@ -100,27 +100,27 @@ func (t target) setForwarded(h http.Header, in *http.Request) {
 	} else {
 		setXForwarded(h, in)
 	}
-	h.Del(forwardedPrefix)
+	delete(h, forwardedPrefix)
 	if t.prefix != "" {
-		h.Set(forwardedPrefix, t.prefix)
+		h[forwardedPrefix] = []string{t.prefix}
 	}
 }
 
 func setXForwarded(h http.Header, in *http.Request) {
-	h.Del("Forwarded")
+	delete(h, "Forwarded")
 	client, _, err := net.SplitHostPort(in.RemoteAddr)
 	if prior := in.Header["X-Forwarded-For"]; err == nil && len(prior) > 0 {
 		client = strings.Join(prior, ", ") + ", " + client
 	}
 	if err == nil {
-		h.Set("X-Forwarded-For", client)
+		h["X-Forwarded-For"] = []string{client}
 	} else {
-		h.Del("X-Forwarded-For")
+		delete(h, "X-Forwarded-For")
 	}
-	h.Set("X-Forwarded-Host", in.Host)
+	h["X-Forwarded-Host"] = []string{in.Host}
 	proto := "http"
 	if in.TLS != nil {
 		proto = "https"
 	}
-	h.Set("X-Forwarded-Proto", proto)
+	h["X-Forwarded-Proto"] = []string{proto}
 }

@@ -24,7 +24,7 @@ type passage struct {
 	call     Call
 	in       *http.Request // as it arrived
 	inner    http.ResponseWriter
-	rc       *http.ResponseController // of inner
+	rc       http.ResponseController // of inner
 	to       target
 	deadline time.Time // when the core gives up; for the next hop
 	ctx      scope
@@ -83,7 +83,7 @@ func passageOf(ctx context.Context) *passage {
 }
 
 func newPassage(g *Gateway, call Call, w http.ResponseWriter, r *http.Request, t target, deadline time.Time) *passage {
-	p := &passage{g: g, call: call, in: r, inner: w, rc: http.NewResponseController(w), to: t, deadline: deadline}
+	p := &passage{g: g, call: call, in: r, inner: w, rc: *http.NewResponseController(w), to: t, deadline: deadline}
 	p.ctx = scope{call.Context(), p}
 	p.upload.init(r)
 	if r.ContentLength != 0 && r.ProtoMajor == 1 {

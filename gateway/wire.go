@@ -46,6 +46,7 @@ func countDials(dial dialFunc) dialFunc {
 
 // wire watches which connection a request is written to.
 type wire struct {
+	empty     bytes.Reader // the body of a request that has none; see once
 	connected bool
 	conn      *counted // nil if somebody else's
 	start     int64
@@ -120,15 +121,18 @@ func once(req *http.Request, u *upload, w *wire) {
 		return // sent again only if nothing was written
 	}
 	if empty {
-		req.Body, req.TransferEncoding = nothing(), identity
-		req.Header.Del("Expect")
+		// net/http does not know that it is empty. It does know that it is in
+		// memory: else it would flush the header first, and allocate a large
+		// buffer for the copy.
+		req.Body, req.TransferEncoding = io.NopCloser(&w.empty), identity
+		delete(req.Header, "Expect")
 	}
 	req.GetBody = func() (io.ReadCloser, error) {
 		if w.wrote() {
 			return nil, errNoReplay
 		}
 		if empty {
-			return nothing(), nil
+			return io.NopCloser(new(bytes.Reader)), nil // the other one may still be in use
 		}
 		if body, ok := u.reopen(); ok {
 			return body, nil
@@ -136,11 +140,6 @@ func once(req *http.Request, u *upload, w *wire) {
 		return nil, errNoReplay
 	}
 }
-
-// nothing is an empty body that net/http does not know to be empty. It does know
-// that it is in memory: else it would flush the header first, and allocate a
-// large buffer for the copy.
-func nothing() io.ReadCloser { return io.NopCloser(new(bytes.Reader)) }
 
 // identity makes net/http send a body of unknown length, here nothing, as it
 // is, without saying how long it is.

@@ -80,13 +80,14 @@ func (c *Call) Next(ctx context.Context) core.Effect {
 		c.arrive()
 	}
 	for {
-		switch e := c.decided(ctx).(type) {
+		decided := c.decided(ctx)
+		switch e := decided.(type) {
 		case core.Dispatch:
 			switch {
 			case c.ctx.Err() != nil:
 				return c.gone()
 			case c.node.clock.Now() < e.NotAfter:
-				return e
+				return decided
 			}
 			c.node.send(core.Late{ID: c.id})
 		case nil:
@@ -95,7 +96,7 @@ func (c *Call) Next(ctx context.Context) core.Effect {
 			}
 			return c.gone()
 		default:
-			return e
+			return decided
 		}
 	}
 }

@@ -3,6 +3,7 @@ package node_test
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -179,4 +180,53 @@ func TestFenceReasons(t *testing.T) {
 			}
 		})
 	}
+}
+
+// countedClock counts how often its timers are set.
+type countedClock struct {
+	testClock
+	sets *atomic.Int32
+}
+
+type countedTimer struct {
+	node.Timer
+	sets *atomic.Int32
+}
+
+func (c countedClock) NewTimer() node.Timer { return countedTimer{c.testClock.NewTimer(), c.sets} }
+
+func (t countedTimer) Set(at core.Time) {
+	t.sets.Add(1)
+	t.Timer.Set(at)
+}
+
+// To set the timer is a system call, which a warm request does not pay; what is
+// due is done on time all the same.
+func TestTimerCosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := countedClock{sets: new(atomic.Int32)}
+		a := newFleet(t).start("a", func(c *node.Config) { c.Clock = clock })
+		ask := func() *node.Call {
+			c := a.Begin(t.Context(), node.Request{Cell: "x", Timeout: time.Second})
+			if e, ok := c.Next(t.Context()).(core.Dispatch); !ok {
+				t.Fatalf("got %#v, want a Dispatch", e)
+			}
+			return c
+		}
+		ask().Done()
+		clock.sets.Store(0)
+		for range 100 {
+			<-time.After(time.Millisecond)
+			ask().Done()
+		}
+		if n := clock.sets.Load(); n > 2 {
+			t.Errorf("100 warm requests set the timer %d times", n)
+		}
+		late, from := ask(), time.Now()
+		defer late.Done()
+		<-late.Context().Done()
+		if after := time.Since(from); after != time.Second {
+			t.Errorf("an answer that should have begun within 1s was given up after %v", after)
+		}
+	})
 }

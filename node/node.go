@@ -205,13 +205,21 @@ func (n *Node) step(now core.Time, ev core.Event) {
 	if n.cfg.Trace != nil {
 		n.cfg.Trace(Decision{Now: now, Event: ev, Effects: effects})
 	}
-	if at := n.state.Next(); at != n.wakeAt {
-		n.wakeAt = at
-		n.timer.Set(at)
-	}
+	n.wake(ev)
 	n.publish()
 	if n.err != nil {
 		n.stop(n.err)
+	}
+}
+
+// wake sets the timer if something is due before it fires. One that turns out to
+// be early is left alone, since every request would move it and that is a system
+// call: it brings an idle Tick, after which it is set anew.
+func (n *Node) wake(ev core.Event) {
+	at := n.state.Next()
+	if _, fired := ev.(core.Tick); fired || at < n.wakeAt {
+		n.wakeAt = at
+		n.timer.Set(at)
 	}
 }
 

@@ -4,10 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
-	"sync"
 
 	"github.com/tenure-go/tenure/core"
 )
@@ -70,7 +70,7 @@ func (l link) fail(a *attempt, err error) error {
 func (p *pool) try(a *attempt, self core.NodeID, req *http.Request, body io.ReadCloser) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(untrace(req.Context()))
 	a.cancel = cancel
-	done := sync.OnceFunc(func() { cancel(nil); p.release() })
+	done := func() { cancel(nil); p.release() } // any number of times
 	resp, err := p.transport.RoundTrip(p.outgoing(ctx, a, self, req, body))
 	if err == nil {
 		err = a.judge(resp)
@@ -86,14 +86,12 @@ func (p *pool) try(a *attempt, self core.NodeID, req *http.Request, body io.Read
 
 // outgoing is the request as it goes over the wire.
 func (p *pool) outgoing(ctx context.Context, a *attempt, self core.NodeID, req *http.Request, body io.ReadCloser) *http.Request {
-	h := req.Header.Clone()
-	if h == nil {
-		h = make(http.Header)
-	}
-	h.Set(headerFrom, string(self))
-	h.Set(headerTo, string(p.key.node))
-	h.Set(headerNonce, a.nonce)
-	h.Del(headerExpect)
+	h := make(http.Header, len(req.Header)+5) // the values are only read
+	maps.Copy(h, req.Header)
+	h[headerFrom] = []string{string(self)}
+	h[headerTo] = []string{string(p.key.node)}
+	h[headerNonce] = []string{a.nonce}
+	delete(h, headerExpect)
 	if _, ok := h["User-Agent"]; !ok {
 		h["User-Agent"] = []string{""} // net/http adds none of its own then
 	}
@@ -184,7 +182,7 @@ func (u untraced) Value(key any) any {
 	return v
 }
 
-// answerBody calls done once when the body has ended.
+// answerBody calls done when the body has ended.
 func answerBody(body io.ReadCloser, done func()) io.ReadCloser {
 	if body == http.NoBody {
 		done()

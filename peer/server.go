@@ -265,9 +265,9 @@ func (s *Server) admit(r *http.Request) (core.NodeID, Refusal) {
 // strip removes what is between the peers.
 func strip(h http.Header) {
 	if h.Get(headerExpect) != "" {
-		h.Del("Expect")
+		delete(h, "Expect")
 	}
-	for _, name := range []string{headerFrom, headerTo, headerNonce, headerExpect} {
-		h.Del(name)
+	for _, name := range [...]string{headerFrom, headerTo, headerNonce, headerExpect} {
+		delete(h, name)
 	}
 }
