@@ -112,7 +112,8 @@ type cells struct {
 
 func (cs *cells) init() { *cs = cells{byName: map[CellName]*cell{}} }
 
-// cellList is a list through the cells themselves; a cell is in one at most.
+// cellList is a list through the cells themselves; a cell is in one at most. A cell
+// leaves it from anywhere at the same cost, however many are idle.
 type cellList struct {
 	head, tail *cell
 	len        int

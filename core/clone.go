@@ -6,9 +6,9 @@ import (
 )
 
 // Clone returns a State that decides as this one would, and shares no memory
-// with it: the model checker tries each event on a clone. The effects of the
-// last Step stay with the original. Whoever adds a pointer, slice or map to the
-// state must copy it here; a shared one would show as a run that cannot be repeated.
+// with it: a checker can try each event on a clone. The effects of the
+// last Step stay with the original. A pointer, slice or map that is added to
+// the state must be copied here; a test walks both and finds what they share.
 func (s *State) Clone() *State {
 	n := *s
 	n.out = out{}

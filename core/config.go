@@ -3,8 +3,8 @@ package core
 import "fmt"
 
 // Config fixes a State's settings. All Times are durations in the same unit.
-// docs/protocol.md has how each follows from the TTL in production; the model
-// checker uses small numbers.
+// docs/protocol.md has how each follows from the TTL in production; nothing here
+// relies on that, so a test may use small numbers.
 type Config struct {
 	// TTL is the fleet's lease time to live. Authority ends TTL-Slack after
 	// the anchor of the last applied lease write.

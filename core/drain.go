@@ -7,12 +7,13 @@ type drain struct {
 	on      bool
 	closing bool // nothing is owned any more: no request is taken
 	cut     Time // when answers that have begun are broken off; never once they were
-	ends    Time
+	ends    Time // when it is given up; never without a drain
 }
 
 // A drain that begins before the lease is held has nothing to give back: what
 // its start wrote expires. Otherwise what was acquired ends now, and what still
-// waits to own a cell is told so; other requests go on.
+// waits to own a cell is told so; other requests go on. A second Drain does not
+// move the deadline.
 func (Drain) apply(s *State, o *out) {
 	if s.drain.on {
 		return

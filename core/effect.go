@@ -36,7 +36,8 @@ type Executor interface {
 	End(End)
 }
 
-// Mint asks for a new identity: a node id, and a generation, never used before.
+// Mint asks for a new identity: a node id, and a generation, never used before. It
+// is an effect because the core has no randomness of its own.
 type Mint struct{ Op OpID }
 
 // WriteLease writes this node's own lease: a create if Expect is empty, else a
@@ -126,8 +127,8 @@ type Dispatch struct {
 	NotAfter Time
 }
 
-// Forward sends a request to the cell's owner. It ends with [Ready] or
-// [ForwardFailed], and in either case with [Done].
+// Forward sends a request to the cell's owner. It is completed by [Ready]
+// or [ForwardFailed], unless the request has its end before.
 type Forward struct {
 	ID      RequestID
 	Cell    CellName
@@ -142,7 +143,8 @@ type Answer struct {
 }
 
 // Fail answers a request with an error; nothing of an answer was let out. What
-// runs of it is stopped, and Done follows if it was running here.
+// runs of it is stopped, and Done follows if it was running here. No other effect
+// of this request follows.
 type Fail struct {
 	ID      RequestID
 	Failure Failure
@@ -161,7 +163,7 @@ type Abort struct {
 type End struct{ Reason Reason }
 
 // Reason is why a cell, or the whole session, ends. It is for people and for the
-// exit code; the core decides nothing by it.
+// exit code; the core decides nothing by which one it is.
 type Reason string
 
 // Reasons for the end of a cell.

@@ -4,11 +4,11 @@ package core
 // does not handle does not compile.
 //
 // An event with an Op completes the effect that bore it. The executor sends at
-// most one for each; it should send one, but nothing hangs if it comes late or
-// never, for what somebody waits on has a deadline in the core. One whose Op is no
-// longer current is ignored, or its effect on the bucket is found by reading. Events
-// about a request that has had its end are ignored too, so the executor need not
-// know which of its messages crossed.
+// most one for each. It should send one, but only [Minted] is waited for without
+// end: everything else that somebody waits on has a deadline in the core. One whose
+// Op is no longer current is ignored; what it did to the bucket is found by reading.
+// Events about a request that has had its end are ignored too, so the executor need
+// not know which of its messages crossed.
 type Event interface{ apply(*State, *out) }
 
 // WriteOutcome is what is known of a conditional write.
@@ -16,10 +16,11 @@ type WriteOutcome uint8
 
 // Outcomes of a conditional write. The zero value is the safe one.
 //
-// Whoever is not sure must say Ambiguous: it costs one read. Applied of a write
-// that was not would let two nodes serve (S1). Rejected or NotApplied of one that
-// was, or will be, leaves a record behind that the core does not look for; of a
-// lease, the next reading finds it and the node fences.
+// Whoever is not sure must say Ambiguous: it costs one read. Applied of a claim
+// that was not would let two nodes serve (S3). NotApplied of a claim that was, or
+// will be, leaves a record behind that the core does not look for; of a renewal,
+// the next reading finds a record that no known attempt explains, and the node
+// fences.
 const (
 	Ambiguous  WriteOutcome = iota // it may have been applied, or may be later
 	Applied                        // it was applied
@@ -42,9 +43,9 @@ const (
 )
 
 // Stamps are two readings of the store's clock that came with one answer, in
-// the Config's unit since an arbitrary instant, the same for all answers. They are
-// compared with each other and with those of other answers, never with [Time]s of
-// this node except for being in step (storeclock.go).
+// the Config's unit since an arbitrary instant, the same for all answers. Their
+// distance from this node's clock means nothing; only whether it stays the same
+// does (storeclock.go).
 type Stamps struct {
 	// Date is when the store made the answer; valid if HasDate.
 	Date    Time

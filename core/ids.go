@@ -5,7 +5,8 @@ import "fmt"
 // Time is an instant, and a difference of two, on the node's own monotonic
 // clock, in units that only [Config] fixes (nanoseconds in production). It
 // keeps counting while the machine is suspended. Zero means "never" where a
-// field says so.
+// field says so. Instants of two nodes cannot be compared, and no record carries
+// one; only durations mean the same everywhere, to within slack.
 type Time int64
 
 // never sorts after every real time.
@@ -49,19 +50,24 @@ func cellByte(b byte) bool {
 }
 
 // NodeID names one session of one process. It never comes back: a restarted
-// process is another node.
+// process is another node. So "dead" can be remembered for good, and a record
+// that names this node was written by this session.
 type NodeID string
 
 // Epoch is a cell's fencing token: 1 at the first acquisition, +1 at every
-// further one, never reset. Zero is no epoch.
+// further one, never reset. Zero is no epoch. It lives in the ownership record, so
+// it outlasts every node. A resource that keeps the highest it has seen can refuse
+// the late writes of an earlier owner.
 type Epoch uint64
 
 // Version is the bucket's token for one state of one record, compared only for
-// equality. Empty stands for "no record".
+// equality. Empty stands for "no record". A store may derive it from the body: no
+// body of a record ever recurs, so no version does.
 type Version string
 
 // OpID numbers one asynchronous effect of one State; its completion carries it
-// back. Numbers grow and are never reused. Zero is no operation.
+// back. Numbers grow and are never reused, so that the answer to an operation that
+// was given up is never taken for that of its successor. Zero is no operation.
 type OpID uint64
 
 // RequestID names one request while this node handles it. The caller chooses

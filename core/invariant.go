@@ -7,10 +7,10 @@ import (
 )
 
 // Check reports the first broken invariant of the state, nil if there is none.
-// It is for tests, the simulator and the model checker; it costs time
+// It is for tests; it costs time
 // proportional to the state. It holds after each Step, not within one. What spans
-// several nodes (S1 to S4) cannot be seen from here: the simulator and the model
-// checker watch the bucket and the answers for that.
+// several nodes (S1 to S4) cannot be seen from here: that takes somebody who
+// watches the bucket and all the answers.
 func (s *State) Check() error {
 	if s.lease.phase == leaseOver {
 		return s.checkOver()
@@ -46,7 +46,8 @@ func (s *State) checkLease() error {
 	return nil
 }
 
-// checkCells counts anew what the machines count as they go.
+// checkCells counts anew what the machines count as they go. A count that drifts
+// would lift a bound, or keep a place occupied for ever, long before anybody sees.
 func (s *State) checkCells() error {
 	cs := &s.cells
 	var n struct{ slots, claims, owned, leaving, working, idle, routes int }

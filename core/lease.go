@@ -56,7 +56,8 @@ const (
 // one TTL.
 const maxAttempts = 32
 
-// attempt is one lease write whose fate is not known.
+// attempt is one lease write whose fate is not known. By its seq it is recognised
+// in the record; its anchor is the authority that it gives if it is found there.
 type attempt struct {
 	seq    uint64
 	anchor Time

@@ -179,7 +179,7 @@ func (s *State) disown(c *cell, v Version, o *out) {
 }
 
 // An activation that was given up at its deadline has been deactivated since;
-// its late success changes nothing.
+// its late success changes nothing. The requests that waited for it were told.
 func (ev Activated) apply(s *State, o *out) {
 	c := s.cells.byName[ev.Cell]
 	if c != nil && c.phase == cellActivating && c.work.op == ev.Op {

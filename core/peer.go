@@ -20,9 +20,9 @@ type Rule string
 
 // The observer's rules (docs/protocol.md). No wall clock takes part in any.
 //
-// Each shows that the holder's last write landed so long ago that its authority is
-// over; lease.go has the arithmetic, judge and age say why each reading counts
-// for no more than it proves.
+// Each but the tombstone shows that the holder's last write landed so long ago that
+// its authority is over. lease.go has the arithmetic; judge and age say why a
+// reading counts for no more than it proves.
 const (
 	RuleAge       Rule = "age"       // by two stamps of the store
 	RuleUnchanged Rule = "unchanged" // seen unchanged for TTL + slack of this node's clock
@@ -250,7 +250,7 @@ func (s *State) judge(p *peer, ev LeaseRead) (Evidence, bool) {
 	why.Watched = max(0, p.opFrom-now.since) // negative for a version seen first
 	p.aged = 0
 	if ev.Outcome == Found {
-		p.aged = s.age(ev.Stamps, p.opFrom)
+		p.aged = s.age(ev.Stamps, p.opFrom, limit)
 	}
 	// The first reading after a failed contact only starts the observation: a
 	// write that it shows may be older than the failure.
@@ -287,8 +287,8 @@ func (s *State) limit(p *peer) Time {
 // read began and stamped Date when it ended, and a renewal may have landed between:
 // so the read's duration is taken off. Allowance covers a step of the store's
 // clock too small for the samples to show.
-func (s *State) age(st Stamps, from Time) Time {
-	if !st.HasDate || !st.HasModified || !s.steady(s.clockSample(from, s.now, st.Date)) {
+func (s *State) age(st Stamps, from, limit Time) Time {
+	if !st.HasDate || !st.HasModified || !s.steady(s.clockSample(from, s.now, st.Date), limit) {
 		return 0
 	}
 	return st.Date - st.Modified - s.cfg.Rounding - s.cfg.Allowance - (s.now - from)
@@ -373,7 +373,8 @@ func (s *State) heard(p *peer, o *out) {
 
 // contactFailed: the owner could not be reached. Its lease is read, which
 // starts the observation, and it is probed, unless a probe is what failed; until
-// it answers one nothing is sent to it. Further failures learn from the same observation.
+// it answers one nothing is sent to it. Further failures learn from the same
+// observation.
 func (s *State) contactFailed(p *peer, probe bool, o *out) {
 	if p.suspect && p.follow != followNone {
 		return

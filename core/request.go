@@ -16,9 +16,9 @@ import (
 // In waiting, everything is still open: nobody has run the request, so it may be
 // sent anywhere or refused. Running and sent, it may have been run, and nothing
 // sends it a second time but a forward that certainly was not: once after "never
-// connected", once after "not mine", so that two nodes which each point to another
-// one cannot play with it. Answered, part of it is
-// out: it ends with Done, or is broken off by Abort, and no error can be told.
+// connected", once after "not mine", so that nodes which each point to another one
+// cannot pass it round for ever. Answered, part of the answer is out: it ends with
+// Done, or is broken off by Abort, and no error can be told any more.
 //
 // Until its answer begins each request has a timer, its own deadline at the latest.
 // That is what ends a wait for anything else that never comes. A request to own a
@@ -46,7 +46,7 @@ type request struct {
 	forwarded bool   // by a peer: run here or refused
 	answered  bool   // its answer was let out
 	granted   bool   // own, dispatched, not aborted
-	failed    bool   // failed while it ran: Done is awaited
+	failed    bool   // failed, or broken off, while it ran: Done is awaited
 	reconnect bool   // it was tried again after a connection that never was
 	refused   bool   // a node has said "not mine"
 	node      NodeID // to which it was sent last; stays while it waits again

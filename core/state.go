@@ -65,7 +65,7 @@ func (s *State) Step(now Time, ev Event) []Effect {
 }
 
 // refuse answers a request that comes when all is over (L1), ahead of the End
-// if it came together with that.
+// if it came together with that: nobody listens to what follows an End.
 func (s *State) refuse(ev Event, o *out) {
 	a, is := ev.(Arrive)
 	if !is {
@@ -102,9 +102,8 @@ func (s *State) advance(o *out) {
 }
 
 // settle starts what has become possible: activations, evictions, the end of a
-// drain. Each event only marks what it makes possible, so the bounds are applied in
-// one place, whichever event made room. Evictions come before the drain, which ends
-// only once nothing is owned.
+// drain. It runs after every event, so that none needs to know for what it made
+// room. Evictions come before the drain, which goes on only once nothing is owned.
 func (s *State) settle(o *out) {
 	s.grantsDue(o)
 	s.admit(o)
@@ -154,9 +153,15 @@ func (s *State) Draining() bool { return s.drain.on }
 
 // Counts are sizes of the state's tables.
 type Counts struct {
+	// Cells: Owned are activating or served, Leaving are being deactivated or
+	// released, Resolving take up places among MaxActivations, Routes are those
+	// known to be elsewhere. Queued and stuck ones are in none of them.
 	Owned, Leaving, Resolving, Routes int
-	Waiting, Requests                 int
-	Peers, Dead                       int
+	// Waiting is how many of the Requests wait for an owner. Requests includes
+	// those whose answer has begun or which were failed, until they are done.
+	Waiting, Requests int
+	// Peers are observed, Dead are remembered as such.
+	Peers, Dead int
 }
 
 // Counts returns them as of the last Step.
@@ -168,11 +173,14 @@ func (s *State) Counts() Counts {
 	}
 }
 
-// CellView is what a node knows of a cell without asking anybody.
+// CellView is what a node knows of a cell without asking anybody. Of a cell that is
+// not Local it may be long out of date: for display only.
 type CellView struct {
 	Phase string
+	// Owner is empty while it is not known, or nobody is.
 	Owner NodeID
 	Epoch Epoch
+	// Local: this node owns it, or activates it.
 	Local bool
 }
 

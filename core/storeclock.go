@@ -90,9 +90,10 @@ func (s *State) inStep(m clockSample) bool {
 	return true
 }
 
-// steady reports whether the store's clock has run in step for TTL + slack, and
+// steady reports whether the store's clock has run in step for as long as the lease
+// to be judged may live, and
 // does in the sample given. The sample of the reading itself is needed too: the
 // clock may have been set since the last renewal.
-func (s *State) steady(m clockSample) bool {
-	return s.clock.running && s.now-s.clock.since >= s.cfg.TTL+s.cfg.Slack && s.inStep(m)
+func (s *State) steady(m clockSample, limit Time) bool {
+	return s.clock.running && s.now-s.clock.since >= limit && s.inStep(m)
 }

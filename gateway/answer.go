@@ -133,7 +133,7 @@ func (p *passage) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	p.conn = &hijacked{Conn: conn, ctx: &p.ctx, closed: make(chan struct{})}
+	p.conn = &hijacked{Conn: conn, early: rw.Reader, ctx: &p.ctx, closed: make(chan struct{})}
 	if !p.wrote && p.epoch != 0 {
 		p.stamp(p.Header()) // a handler that writes a head by itself may begin with these
 	}
@@ -202,9 +202,18 @@ func (p *passage) exposeTrailers() {
 // for a client that keeps its own open.
 type hijacked struct {
 	net.Conn
+	early  *bufio.Reader   // has what the client sent right behind its request
 	ctx    context.Context // the request's
 	once   sync.Once
 	closed chan struct{}
+}
+
+// Read begins with what came early: httputil.ReverseProxy reads from here alone.
+func (c *hijacked) Read(b []byte) (int, error) {
+	if c.early.Buffered() > 0 {
+		return c.early.Read(b)
+	}
+	return c.Conn.Read(b)
 }
 
 // Close ends the request, too. If that was broken off, so is the connection.

@@ -58,6 +58,10 @@ func (p *passage) forward(e core.Forward) bool {
 		p.fail(p.hop.failure(e.Node))
 		return true
 	}
+	if err := p.upload.broken(); err != nil { // the client's fault: it says nothing about the peer
+		p.refuse(core.Failure{Code: codeBadRequest, Ran: p.hop.how != core.NotConnected, Detail: "the request's body: " + err.Error()})
+		return true
+	}
 	p.call.ForwardFailed(p.hop.how, p.hop.refusal)
 	return p.giveUp(e.Node)
 }

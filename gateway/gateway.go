@@ -100,6 +100,7 @@ func (g *Gateway) peerTimeout(r *http.Request) time.Duration {
 
 // serve reports whether some of the body is left to be read.
 func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, t target, timeout time.Duration) (left bool) {
+	dropH2C(r.Header)
 	call := g.Decider.Begin(r.Context(), t.cell, t.forwarded, timeout)
 	defer call.Done()
 	p := newPassage(g, call, w, r, t, time.Now().Add(timeout))

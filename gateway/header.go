@@ -28,9 +28,37 @@ const (
 	oursPeer = "Tenure-Peer-"
 )
 
-// hasPrefix ignores case: not every header key is canonical.
+// hasPrefix ignores case, since not every header key is canonical, and takes "_"
+// for "-", since an application behind CGI or WSGI cannot tell them apart.
 func hasPrefix(key, prefix string) bool {
-	return len(key) >= len(prefix) && strings.EqualFold(key[:len(prefix)], prefix)
+	if len(key) < len(prefix) {
+		return false
+	}
+	for i := range len(prefix) {
+		if k := key[i]; lower(k) != lower(prefix[i]) && (k != '_' || prefix[i] != '-') {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(b byte) byte {
+	if 'A' <= b && b <= 'Z' {
+		return b + 'a' - 'A'
+	}
+	return b
+}
+
+// dropH2C removes a client's wish to go on in HTTP/2: an application that grants
+// it would hand out a connection on which nothing is removed any more.
+func dropH2C(h http.Header) {
+	delete(h, "Http2-Settings")
+	for token := range tokens(h["Upgrade"]) {
+		if name, _, _ := strings.Cut(token, "/"); strings.EqualFold(name, "h2c") {
+			delete(h, "Upgrade")
+			return
+		}
+	}
 }
 
 // strip removes all keys with the prefix, and their mention in the headers that
@@ -108,6 +136,11 @@ func (t target) setForwarded(h http.Header, in *http.Request) {
 
 func setXForwarded(h http.Header, in *http.Request) {
 	delete(h, "Forwarded")
+	for k := range h {
+		if strings.IndexByte(k, '_') >= 0 && hasPrefix(k, "X-Forwarded-") {
+			delete(h, k)
+		}
+	}
 	client, _, err := net.SplitHostPort(in.RemoteAddr)
 	if prior := in.Header["X-Forwarded-For"]; err == nil && len(prior) > 0 {
 		client = strings.Join(prior, ", ") + ", " + client
