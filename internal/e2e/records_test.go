@@ -62,6 +62,7 @@ var goodLease = `{"node":"NODE","expires_ms":1,"ttl_ms":2000,"generation":"g","s
 // absent or released, and never overwritten, however long it stays.
 func TestBadRecords(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, p place) {
+		startFleet(t, p, 1) // leases in a bucket without a fleet are refused
 		objects := putBadRecords(t, p)
 		f := startFleet(t, p, 2)
 		cells := badCells()
