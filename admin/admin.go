@@ -20,20 +20,17 @@ type Options struct {
 	Node Node
 	// Token is the bearer token; empty if none is asked for.
 	Token string
-	// Also are further handlers for exact paths, behind the same guard.
-	Also map[string]http.Handler
 }
 
 // Handler serves the admin address.
 type Handler struct {
 	node  Node
 	guard guard
-	also  map[string]http.Handler
 }
 
 // New returns the handler.
 func New(c Options) *Handler {
-	return &Handler{node: c.Node, guard: newGuard(c.Token), also: c.Also}
+	return &Handler{node: c.Node, guard: newGuard(c.Token)}
 }
 
 // deadline bounds one question to the node: a node that does not answer must
@@ -62,10 +59,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) route(w http.ResponseWriter, r *http.Request) {
-	if also, ok := h.also[r.URL.Path]; ok {
-		also.ServeHTTP(w, r)
-		return
-	}
 	path := r.URL.EscapedPath()
 	switch path {
 	case "/v1/node":

@@ -95,10 +95,9 @@ func TestCostOfIdleCells(t *testing.T) {
 		for batch := range slices.Chunk(cellNames("c", cells), 250) {
 			w.serve(t, p, batch...)
 		}
-		before, steps := p.did, w.stats.steps
 		w.run(p.s.AuthorityEnds() - p.clock() - 1) // any time will do
 		const renewals = 30
-		before, steps = p.did, w.stats.steps
+		before, steps := p.did, w.stats.steps
 		w.run(renewals * (w.plan.cfg.Renew + 1))
 		got := p.did.minus(before)
 		if got.writeLease < renewals-3 || got.writeLease > renewals+3 {

@@ -42,7 +42,7 @@ type host struct{}
 
 type handler struct{ count uint64 }
 
-func (*handler) ServeHTTP(http.ResponseWriter, *http.Request) {}
+func (h *handler) ServeHTTP(http.ResponseWriter, *http.Request) { h.count++ }
 
 func (host) Activate(context.Context, core.Activate) (http.Handler, error) { return new(handler), nil }
 func (host) Deactivate(context.Context, core.Deactivate)                   {}

@@ -23,21 +23,11 @@ type Cell struct {
 	mu      sync.Mutex
 	count   uint64
 	watched int
-	ended   bool
 	changed chan struct{} // closed at the next change; nil while nobody watches
 }
 
 // New begins an epoch of a cell, with a count of zero.
 func New(name string, epoch uint64) *Cell { return &Cell{name: name, epoch: epoch} }
-
-// Close ends the epoch: its streams end, and the clients of those come back to
-// wherever the cell is then.
-func (c *Cell) Close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ended = true
-	c.wake()
-}
 
 // state is an answer.
 type state struct {
@@ -122,15 +112,14 @@ func (c *Cell) wake() {
 	}
 }
 
-// watch returns the count, whether the cell has ended, and a channel that is
-// closed when either changes.
-func (c *Cell) watch() (count uint64, ended bool, changed <-chan struct{}) {
+// watch returns the count, and a channel that is closed when it changes.
+func (c *Cell) watch() (count uint64, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.changed == nil && !c.ended {
+	if c.changed == nil {
 		c.changed = make(chan struct{})
 	}
-	return c.count, c.ended, c.changed
+	return c.count, c.changed
 }
 
 // maxSlow is the longest that /slow takes.

@@ -22,7 +22,7 @@ const (
 
 // events streams the count: one event when the stream begins, one for every
 // change, and a comment now and then, so that nobody on the way thinks that the
-// connection is dead. It ends with the epoch; browsers then come back.
+// connection is dead.
 func (c *Cell) events(w http.ResponseWriter, r *http.Request) {
 	if !c.enter() {
 		http.Error(w, "too many event streams on this cell", http.StatusServiceUnavailable)
@@ -32,16 +32,16 @@ func (c *Cell) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	fmt.Fprint(w, "retry: 1000\n")
-	sent, _, _ := c.watch()
+	sent := c.read()
 	err := c.send(w, r, sent)
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for err == nil {
-		count, ended, changed := c.watch()
+		count, changed := c.watch()
 		for ; sent < count && err == nil; sent++ {
 			err = c.send(w, r, sent+1)
 		}
-		if err != nil || ended {
+		if err != nil {
 			return
 		}
 		select {
@@ -76,7 +76,7 @@ func (c *Cell) leave() {
 	c.watched--
 }
 
-// echo sends every WebSocket message back, until the epoch ends.
+// echo sends every WebSocket message back.
 func (c *Cell) echo(w http.ResponseWriter, r *http.Request) {
 	// An echo has nothing to protect from other origins.
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
@@ -85,10 +85,7 @@ func (c *Cell) echo(w http.ResponseWriter, r *http.Request) {
 	}
 	defer conn.CloseNow()
 	conn.SetReadLimit(maxMessage)
-	ctx, stop := context.WithCancel(r.Context())
-	defer stop()
-	go c.closeAtEnd(ctx, conn)
-	for echoOne(ctx, conn) == nil {
+	for echoOne(r.Context(), conn) == nil {
 	}
 }
 
@@ -100,20 +97,4 @@ func echoOne(ctx context.Context, conn *websocket.Conn) error {
 	ctx, stop := context.WithTimeout(ctx, writeTimeout)
 	defer stop()
 	return conn.Write(ctx, kind, msg)
-}
-
-// closeAtEnd tells the client that the epoch has ended.
-func (c *Cell) closeAtEnd(ctx context.Context, conn *websocket.Conn) {
-	for {
-		_, ended, changed := c.watch()
-		if ended {
-			conn.Close(websocket.StatusServiceRestart, "the cell has moved on")
-			return
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-	}
 }
