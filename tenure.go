@@ -164,14 +164,13 @@ func (n *Node) startNode(identity *peer.Identity, host node.Host) (err error) {
 	return err
 }
 
-// dialTimeout bounds a connection to a peer: a fraction of the TTL where it is
-// known, so that an owner that is cut off is noticed within it.
+// dialTimeout bounds a connection to a peer: a sixth of the TTL where it is
+// known already, so that an owner that is cut off is noticed within it.
 func (n *Node) dialTimeout() time.Duration {
-	ttl := n.cfg.LeaseTTL
-	if ttl == 0 {
-		ttl = node.DefaultTTL
+	if n.cfg.LeaseTTL == 0 {
+		return time.Second
 	}
-	return min(max(ttl/6, 200*time.Millisecond), 2*time.Second)
+	return min(max(n.cfg.LeaseTTL/6, 200*time.Millisecond), 2*time.Second)
 }
 
 // self is this node's id, for those who were made before the node.

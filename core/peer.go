@@ -125,12 +125,13 @@ func (s *State) peer(id NodeID) *peer {
 	return p
 }
 
-// forgetPeer drops the entry that was unused for longest; what it had observed
-// must be observed again.
+// forgetPeer drops the entry that was unused for longest, a suspect only if there
+// is no other: its observation, which L2 counts on, would begin again.
 func (s *State) forgetPeer() {
 	var old *peer
 	for _, p := range s.peers.sorted() {
-		if p.op == 0 && p.probe == 0 && len(p.cells) == 0 && len(p.sent) == 0 && (old == nil || p.used < old.used) {
+		busy := p.op != 0 || p.probe != 0 || len(p.cells) > 0 || len(p.sent) > 0
+		if !busy && (old == nil || p.follow == followNone && old.follow != followNone || p.follow == old.follow && p.used < old.used) {
 			old = p
 		}
 	}
