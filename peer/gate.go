@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"crypto/tls"
+	"io"
 	"maps"
 	"net"
 	"slices"
@@ -24,6 +25,8 @@ type gate struct {
 	config  *tls.Config
 	timeout time.Duration // for a handshake
 	max     int           // strangers
+
+	parting atomic.Bool // connections end by and by: see guest.Close
 
 	ready chan accepted
 	ctx   context.Context // ends when the gate closes
@@ -150,7 +153,7 @@ func (g *gate) evict() {
 	all := slices.Collect(maps.Keys(g.conns))
 	g.mu.Unlock()
 	for _, c := range all {
-		c.Close()
+		c.close()
 	}
 }
 
@@ -182,6 +185,7 @@ type guest struct {
 	// verified is the session that the connection's key was found to belong to
 	// last: a process may change its id, but not its key.
 	verified atomic.Pointer[core.NodeID]
+	parted   atomic.Bool // the peer has been let know of the end
 }
 
 func (c *guest) is(node core.NodeID) bool {
@@ -194,8 +198,29 @@ func (c *guest) verify(node core.NodeID) {
 	c.gate.welcome(c)
 }
 
-// Close closes the connection and strikes it from the gate.
+// Close closes the connection and strikes it from the gate. In a shutdown it
+// first lets the peer know and waits, not here, until the peer has closed its
+// side: a request that is sent on a connection already closed cannot be told from
+// one that ran.
 func (c *guest) Close() error {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !c.gate.parting.Load() || !ok || c.parted.Swap(true) {
+		return c.close()
+	}
+	if half.CloseWrite() != nil || c.SetReadDeadline(time.Now().Add(partTimeout)) != nil {
+		return c.close()
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, c.Conn)
+		c.close()
+	}()
+	return nil
+}
+
+// partTimeout is how long a peer may take to notice the end of a connection.
+const partTimeout = 200 * time.Millisecond
+
+func (c *guest) close() error {
 	c.gate.leave(c)
 	return c.Conn.Close()
 }

@@ -211,3 +211,18 @@ func TestBodyCutsTheEarlierAttemptOff(t *testing.T) {
 		}
 	}
 }
+
+// A peer that is shut down has said so before: a request that comes next finds no
+// connection, rather than one on which it cannot be told from one that ran.
+func TestShutdownIsNoticed(t *testing.T) {
+	for range 50 {
+		a, b := pair(t, hello)
+		send(t, a.to(b), request(t, "POST", nil))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		if err := b.server.Shutdown(ctx); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		fails(t, a.to(b), request(t, "POST", nil), true)
+	}
+}

@@ -138,9 +138,13 @@ func (s *Server) keep(g *gate) bool {
 func (s *Server) Learn(node core.NodeID, contact core.Contact) { s.roster.learn(node, contact.Key) }
 
 // Shutdown accepts nothing more and returns when every request has ended, on
-// upgraded connections too, or with the context's error; Close after that.
+// upgraded connections too, and peers have seen their connections end, or with
+// the context's error; Close after that.
 func (s *Server) Shutdown(ctx context.Context) error {
 	gates := s.stop()
+	for _, g := range gates {
+		g.parting.Store(true)
+	}
 	if err := s.http.Shutdown(ctx); err != nil {
 		return err
 	}
