@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,6 +21,12 @@ import (
 // start (it gets its lease), lease manual (renewals are part of the story;
 // otherwise they succeed unseen), until T (time passes), show. Every command
 // takes at=T: time passes first. Times are seconds.
+//
+// "start a" and "start b" make it a story of two nodes over the one bucket that
+// the script plays. Every command but until then takes on=NODE, effects are
+// printed with the node, and a lease that one reads of the other is the one that
+// it last wrote. "start b clock=9" gives it a clock that is 9 s ahead; what b does
+// is printed by b's own clock. "kill" ends a node's process.
 func TestStory(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		st := newStory()
@@ -29,15 +36,29 @@ func TestStory(t *testing.T) {
 	})
 }
 
+// forAll are the commands that are not for one node.
+var forAll = map[string]bool{"new": true, "start": true, "until": true}
+
 type story struct {
-	s      *core.State
+	*actor // whom the command is for
+	all    []*actor
 	cfg    core.Config
 	now    core.Time
 	out    strings.Builder
-	open   []openOp
-	manual bool
-	wrote  core.Lease // the last lease written
-	err    error      // in the script
+	err    error // in the script
+}
+
+// actor is a node of a story.
+type actor struct {
+	s        *core.State
+	name     string    // empty before it was started
+	ahead    core.Time // its clock
+	open     []openOp
+	manual   bool
+	wrote    core.Lease // the last lease sent
+	landed   core.Lease // the last that was applied
+	landedAt core.Time
+	killed   bool
 }
 
 // openOp is an operation that was not answered.
@@ -66,11 +87,39 @@ func newStory() *story {
 }
 
 func (st *story) reset() {
+	*st = story{cfg: st.cfg}
+	st.join()
+}
+
+// join adds a node.
+func (st *story) join() {
 	s, err := core.New(st.cfg)
 	if err != nil {
 		panic(err)
 	}
-	*st = story{s: s, cfg: st.cfg}
+	st.actor = &actor{s: s}
+	st.all = append(st.all, st.actor)
+}
+
+// known finds a node of the story by its name.
+func (st *story) known(name string) *actor {
+	for _, a := range st.all {
+		if a.name == name && name != "" {
+			return a
+		}
+	}
+	return nil
+}
+
+// clock is the node's own.
+func (st *story) clock() core.Time { return st.now + st.ahead }
+
+// who is the node's name where there is more than one.
+func (st *story) who() string {
+	if len(st.all) == 1 {
+		return ""
+	}
+	return st.name + " "
 }
 
 func (st *story) run(t *testing.T, d *datadriven.TestData) string {
@@ -82,9 +131,17 @@ func (st *story) run(t *testing.T, d *datadriven.TestData) string {
 	if !is {
 		d.Fatalf(t, "unknown command %s", d.Cmd)
 	}
+	if on := storyArg(d, "on", ""); on != "" {
+		st.actor = st.known(on)
+	}
+	if st.actor == nil || st.killed && !forAll[d.Cmd] || len(st.all) > 1 && !d.HasArg("on") && !forAll[d.Cmd] {
+		d.Fatalf(t, "which node is the command for?")
+	}
 	do(st, d)
-	if err := st.s.Check(); err != nil {
-		d.Fatalf(t, "%v", err)
+	for _, a := range st.all {
+		if err := a.s.Check(); err != nil {
+			d.Fatalf(t, "%s %v", a.name, err)
+		}
 	}
 	if st.err != nil {
 		t.Error(st.err)
@@ -97,10 +154,19 @@ func (st *story) run(t *testing.T, d *datadriven.TestData) string {
 	return st.out.String()
 }
 
-// until lets time pass, with every Tick that the State asks for.
+// until lets time pass, with every Tick that a State asks for.
 func (st *story) until(at core.Time) {
+	was := st.actor
+	defer func() { st.actor = was }()
+	due := func(a *actor) core.Time {
+		if a.killed {
+			return at + 1
+		}
+		return a.s.Next() - a.ahead
+	}
 	for range 1000 {
-		next := st.s.Next()
+		st.actor = slices.MinFunc(st.all, func(a, b *actor) int { return cmp.Compare(due(a), due(b)) })
+		next := due(st.actor)
 		if next > at {
 			st.now = max(st.now, at)
 			return
@@ -113,7 +179,7 @@ func (st *story) until(at core.Time) {
 		st.step(core.Tick{})
 		if text := st.out.String(); len(text) > before {
 			st.out.Reset()
-			fmt.Fprintf(&st.out, "%s%s tick\n%s", text[:before], clockText(st.now), text[before:])
+			fmt.Fprintf(&st.out, "%s%s %stick\n%s", text[:before], clockText(st.clock()), st.who(), text[before:])
 		}
 	}
 	panic("1000 ticks were not enough")
@@ -121,7 +187,7 @@ func (st *story) until(at core.Time) {
 
 // step gives the State an event and prints what it decides.
 func (st *story) step(ev core.Event) {
-	effects := slices.Clone(st.s.Step(st.now, ev))
+	effects := slices.Clone(st.s.Step(st.clock(), ev))
 	var renew *core.WriteLease
 	for _, e := range effects {
 		if wl, is := e.(core.WriteLease); is && !st.manual && wl.Expect != "" && !wl.Lease.Released {
@@ -130,7 +196,7 @@ func (st *story) step(ev core.Event) {
 		}
 		p := &printer{}
 		e.Do(p)
-		fmt.Fprintf(&st.out, "  > %s\n", p.text)
+		fmt.Fprintf(&st.out, "  %s> %s\n", st.who(), p.text)
 		if p.op.id != 0 {
 			st.open = append(st.open, p.op)
 		}
@@ -140,8 +206,14 @@ func (st *story) step(ev core.Event) {
 	}
 	if renew != nil {
 		st.wrote = renew.Lease
-		st.step(core.LeaseWritten{Op: renew.Op, Outcome: core.Applied, Version: leaseVersion(renew.Lease.Seq), Stamps: st.stamps(nil)})
+		st.step(st.leaseApplied(renew.Op, nil))
 	}
+}
+
+// leaseApplied says that the last lease sent has landed.
+func (st *story) leaseApplied(op core.OpID, d *datadriven.TestData) core.LeaseWritten {
+	st.landed, st.landedAt = st.wrote, st.now
+	return core.LeaseWritten{Op: op, Outcome: core.Applied, Version: leaseVersion(st.wrote.Seq), Stamps: st.stamps(d)}
 }
 
 func leaseVersion(seq uint64) core.Version { return core.Version(fmt.Sprintf("l%d", seq)) }
@@ -181,8 +253,8 @@ func (st *story) op(d *datadriven.TestData, kind, about string) core.OpID {
 
 func (st *story) show() {
 	c := st.s.Counts()
-	fmt.Fprintf(&st.out, "%s owned %d, leaving %d, resolving %d, routes %d, waiting %d, requests %d, peers %d, dead %d\n",
-		clockText(st.now), c.Owned, c.Leaving, c.Resolving, c.Routes, c.Waiting, c.Requests, c.Peers, c.Dead)
+	fmt.Fprintf(&st.out, "%s %sowned %d, leaving %d, resolving %d, routes %d, waiting %d, requests %d, peers %d, dead %d\n",
+		clockText(st.clock()), st.who(), c.Owned, c.Leaving, c.Resolving, c.Routes, c.Waiting, c.Requests, c.Peers, c.Dead)
 	if st.s.Held() {
 		fmt.Fprintf(&st.out, "authority until %s\n", clockText(st.s.AuthorityEnds()))
 	}

@@ -14,6 +14,7 @@ type command func(*story, *datadriven.TestData)
 var storyCommands = map[string]command{
 	"new":   (*story).doNew,
 	"start": (*story).doStart,
+	"kill":  func(st *story, _ *datadriven.TestData) { st.killed = true },
 	"lease": func(st *story, d *datadriven.TestData) { st.manual = word(d, 0) == "manual" },
 	"until": func(st *story, d *datadriven.TestData) { st.until(storyTime(d, "t")) },
 	"show": func(st *story, d *datadriven.TestData) {
@@ -30,7 +31,7 @@ var storyCommands = map[string]command{
 	"lease-written": func(st *story, d *datadriven.TestData) {
 		ev := core.LeaseWritten{Op: st.op(d, "write lease", ""), Outcome: writeOutcomes[word(d, 0)]}
 		if ev.Outcome == core.Applied {
-			ev.Version, ev.Stamps = leaseVersion(st.wrote.Seq), st.stamps(d)
+			ev = st.leaseApplied(ev.Op, d)
 		}
 		st.step(ev)
 	},
@@ -118,12 +119,21 @@ func (st *story) quietly(do func()) {
 	st.out.WriteString(before)
 }
 
-// doStart gives the node its lease; nobody else is there.
+// doStart gives a node its lease, with nobody else to be seen.
 func (st *story) doStart(d *datadriven.TestData) {
+	if st.name != "" {
+		st.join()
+	}
+	if st.name = word(d, 0); st.name == "" {
+		st.name = "me"
+	}
+	if d.HasArg("clock") {
+		st.ahead = storyTime(d, "clock")
+	}
 	st.quietly(func() {
 		st.step(core.Start{})
-		st.step(core.Minted{Op: st.op(d, "mint", ""), Node: "me", Generation: "g", Contact: contact("me")})
-		st.step(core.LeaseWritten{Op: st.op(d, "write lease", ""), Outcome: core.Applied, Version: leaseVersion(st.wrote.Seq), Stamps: st.stamps(nil)})
+		st.step(core.Minted{Op: st.op(d, "mint", ""), Node: core.NodeID(st.name), Generation: "g", Contact: contact(st.name)})
+		st.step(st.leaseApplied(st.op(d, "write lease", ""), nil))
 		st.step(core.LeasesListed{Op: st.op(d, "list", "")})
 	})
 	st.show()
@@ -134,7 +144,7 @@ func (st *story) doOwn(d *datadriven.TestData) {
 	cell := word(d, 0)
 	name := core.CellName(cell)
 	st.quietly(func() {
-		st.step(core.Arrive{ID: 1000, Cell: name, Deadline: st.now + sec(30)})
+		st.step(core.Arrive{ID: 1000, Cell: name, Deadline: st.clock() + sec(30)})
 		st.step(core.OwnerRead{Op: st.op(d, "read owner", cell), Cell: name, Outcome: core.Absent})
 		st.step(core.OwnerWritten{Op: st.op(d, "write owner", cell), Cell: name, Outcome: core.Applied, Version: "v1"})
 		st.step(core.Activated{Op: st.op(d, "activate", cell), Cell: name, OK: true})
@@ -149,8 +159,8 @@ func (st *story) doRoute(d *datadriven.TestData) {
 	cell, node := word(d, 0), word(d, 1)
 	name := core.CellName(cell)
 	st.quietly(func() {
-		st.step(core.Arrive{ID: 1000, Cell: name, Deadline: st.now + sec(30)})
-		st.step(core.OwnerRead{Op: st.op(d, "read owner", cell), Cell: name, Outcome: core.Found, Owner: core.Owner{Node: core.NodeID(node), Epoch: 3}, Version: "v3"})
+		st.step(core.Arrive{ID: 1000, Cell: name, Deadline: st.clock() + sec(30)})
+		st.step(core.OwnerRead{Op: st.op(d, "read owner", cell), Cell: name, Outcome: core.Found, Owner: core.Owner{Node: core.NodeID(node), Epoch: core.Epoch(storyInt(d, "epoch", 3))}, Version: "v3"})
 		if slicesHas(st.open, "read lease", node) {
 			st.step(core.LeaseRead{Op: st.op(d, "read lease", node), Node: core.NodeID(node), Outcome: core.Found, Lease: leaseOf(node, 7), Version: "p7"})
 		}
@@ -188,8 +198,16 @@ func (st *story) doOwnLease(d *datadriven.TestData) {
 func (st *story) doLeaseRead(d *datadriven.TestData) {
 	node := word(d, 0)
 	ev := core.LeaseRead{Op: st.op(d, "read lease", node), Node: core.NodeID(node), Outcome: readOutcomes[word(d, 1)]}
+	ev.Stamps = st.stamps(d)
 	if ev.Outcome == core.Found {
-		ev.Lease = leaseOf(node, storyInt(d, "seq", 7))
+		seq := 7
+		if of := st.known(node); of != nil {
+			seq = int(of.landed.Seq)
+			if !d.HasArg("nodate") && !d.HasArg("age") {
+				ev.Stamps.Modified, ev.Stamps.HasModified = (of.landedAt+sec(1000))/1000*1000, true
+			}
+		}
+		ev.Lease = leaseOf(node, storyInt(d, "seq", seq))
 		ev.Lease.TTL = sec(float64(storyInt(d, "ttl", 10)))
 		ev.Lease.Protocol = storyInt(d, "protocol", 1)
 		ev.Lease.Released = d.HasArg("released")
@@ -198,7 +216,6 @@ func (st *story) doLeaseRead(d *datadriven.TestData) {
 		}
 		ev.Version = core.Version(fmt.Sprintf("p%d", ev.Lease.Seq))
 	}
-	ev.Stamps = st.stamps(d)
 	st.step(ev)
 }
 
@@ -219,7 +236,7 @@ func (st *story) doOwnerRead(d *datadriven.TestData) {
 }
 
 func (st *story) doArrive(d *datadriven.TestData) {
-	deadline := st.now + sec(30)
+	deadline := st.clock() + sec(30)
 	if d.HasArg("deadline") {
 		deadline = storyTime(d, "deadline")
 	}
