@@ -257,7 +257,7 @@ func (s *State) judge(p *peer, ev LeaseRead) (Evidence, bool) {
 	// write that it shows may be older than the failure.
 	if p.follow == followFirst {
 		p.follow = followMore
-	} else if now.since == s.now { // it was written since: alive
+	} else if now.since == s.now && !now.absent { // it was written since: alive
 		p.follow = followNone
 	}
 	switch {
