@@ -71,6 +71,9 @@ func (o operator) Ready(ctx context.Context) error {
 	case !held:
 		return errors.New("the node does not hold its lease yet")
 	}
+	if err := o.n.node.CheckCells(ctx); err != nil {
+		return fmt.Errorf("the bucket of the cells does not answer: %w", err)
+	}
 	return nil
 }
 

@@ -143,6 +143,10 @@ func (x executor) ReadOwner(e core.ReadOwner) {
 			}
 		}
 		x.noteRead("owner of "+string(e.Cell), ev.Outcome, err)
+		if ev.Outcome != core.ReadFailed {
+			err = nil
+		}
+		x.noteCells(err)
 		x.post(ev)
 	})
 }
@@ -155,6 +159,7 @@ func (x executor) WriteOwner(e core.WriteOwner) {
 		outcome, w, err := x.write(x.cfg.Cells, wire.OwnerKey(e.Cell), wire.EncodeOwner(e.Owner), e.Expect, e.NotAfter, e.Deadline)
 		if err != nil && outcome != core.Rejected {
 			x.logf(slog.LevelWarn, "an ownership record could not be written", "cell", e.Cell, "epoch", e.Owner.Epoch, "error", err)
+			x.noteCells(err)
 		}
 		x.post(core.OwnerWritten{Op: e.Op, Cell: e.Cell, Outcome: outcome, Version: core.Version(w.Version)})
 	})

@@ -55,6 +55,7 @@ type Node struct {
 	over     chan struct{}
 
 	hosted hosted
+	doubt  cellsDoubt
 	logs   chan func()
 	lost   atomic.Int64 // log lines dropped
 

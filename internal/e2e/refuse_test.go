@@ -144,6 +144,38 @@ func TestUnreachableBucket(t *testing.T) {
 	}
 }
 
+// TestHealthWhileTheBucketIsAway: a node whose leases are well, but which cannot
+// reach the ownership records, is not ready, and is again without being asked for
+// any cell. Its loop turns all the time.
+func TestHealthWhileTheBucketIsAway(t *testing.T) {
+	endpoint, p := fakeS3(t)
+	x := (&proxy{}).start(t, endpoint)
+	n := startNode(t, p.through(t, x), 0, "--lease-bucket", p.url)
+	n.awaitReady(t)
+	if s := n.adminStatus("/readyz"); s != 200 {
+		t.Errorf("readyz is %d, want 200", s)
+	}
+	x.down.Store(true)
+	if a := request(t, "POST", n.ready.Listen, "room", ""); a.ok() || a.problem.Code != "store-unavailable" {
+		t.Errorf("without the bucket: %v", a)
+	}
+	before := x.requests.Load()
+	for range 20 {
+		if s := n.adminStatus("/readyz"); s != 503 {
+			t.Fatalf("readyz is %d, want 503", s)
+		}
+	}
+	t.Logf("20 questions cost %d requests to the bucket", x.requests.Load()-before)
+	if s := n.adminStatus("/healthz"); s != 200 {
+		t.Errorf("healthz is %d, want 200", s)
+	}
+	x.down.Store(false)
+	eventually(t, startUp, "readyz is 200 again", func() bool { return n.adminStatus("/readyz") == 200 })
+	if a := request(t, "POST", n.ready.Listen, "room", ""); !a.ok() {
+		t.Errorf("once the bucket is back: %v", a)
+	}
+}
+
 // flag is the last value of a flag that the process was started with.
 func (p *process) flag(name string) (value string) {
 	for i, arg := range p.cmd.Args[:len(p.cmd.Args)-1] {
