@@ -18,6 +18,8 @@ type proxy struct {
 	url string
 	// unconditional drops the conditions of writes.
 	unconditional bool
+	// noSuchKey answers so to every create of an absent object.
+	noSuchKey bool
 	// readOnly refuses every write.
 	readOnly bool
 	// down breaks every connection off.
@@ -55,13 +57,21 @@ func (x *proxy) serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 	case x.down.Load():
 		panic(http.ErrAbortHandler)
 	case x.readOnly && r.Method != http.MethodGet && r.Method != http.MethodHead:
-		w.Header().Set("Content-Type", "application/xml")
-		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprint(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>`)
+		fail(w, http.StatusForbidden, "AccessDenied")
+		return
+	case x.noSuchKey && r.Header.Get("If-None-Match") != "":
+		fail(w, http.StatusNotFound, "NoSuchKey")
 		return
 	case x.unconditional:
 		r.Header.Del("If-Match")
 		r.Header.Del("If-None-Match")
 	}
 	next.ServeHTTP(w, r)
+}
+
+// fail answers as S3 does.
+func fail(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(status)
+	fmt.Fprintf(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>%s</Code><Message>%s</Message></Error>`, code, code)
 }

@@ -96,6 +96,15 @@ func TestBucketThatIgnoresConditions(t *testing.T) {
 	}
 }
 
+func TestBucketThatAnswersNoSuchKey(t *testing.T) {
+	endpoint, p := fakeS3(t)
+	x := (&proxy{noSuchKey: true}).start(t, endpoint)
+	mustRefuse(t, 1, p.env, serveArgs(p.through(t, x)), "must not be used", "a create of an absent object must succeed", "NoSuchKey", "Use a store with working conditional writes")
+	if left := keys(t, p.cells, ""); len(left) > 0 {
+		t.Errorf("in the bucket there is now %q", left)
+	}
+}
+
 func TestReadOnlyBucket(t *testing.T) {
 	endpoint, p := fakeS3(t)
 	x := (&proxy{readOnly: true}).start(t, endpoint)
