@@ -60,6 +60,9 @@ func TestFenceAnswersEverything(t *testing.T) {
 		if e, ok := waiting.Next(context.Background()).(core.Fail); !ok || e.Failure.Code != core.CodeNodeUnavailable || e.Failure.Ran {
 			t.Errorf("the waiting request got %#v", e)
 		}
+		if cause := context.Cause(running.Context()); !errors.Is(cause, node.ErrAborted) {
+			t.Errorf("whoever runs the request is not told: %v", cause)
+		}
 		if f, ok := running.Ready(context.Background()); ok || f.Code != core.CodeAuthorityLost || !f.Ran {
 			t.Errorf("the running request got %#v, %v", f, ok)
 		}
