@@ -90,6 +90,25 @@ func linkRule(files []file) []string {
 	return found
 }
 
+// mdTest is a link to a test by its name.
+var mdTest = regexp.MustCompile("\\[`(Test\\w+)`\\]\\(([^)]+)\\)")
+
+// testLinkRule: a page that names a test as evidence leads to the file that has it.
+func testLinkRule(files []file) []string {
+	var found []string
+	for _, f := range files {
+		if path.Ext(f.path) != ".md" || inTestdata(f.path) {
+			continue
+		}
+		for _, m := range mdTest.FindAllStringSubmatch(string(f.body), -1) {
+			if to := target(f, m[2]); !strings.Contains(contents(files, to), "func "+m[1]+"(t *testing.T)") {
+				found = append(found, fmt.Sprintf("%s: there is no %s in %s", f.path, m[1], to))
+			}
+		}
+	}
+	return found
+}
+
 func target(from file, link string) string {
 	link, _, _ = strings.Cut(link, "#")
 	if plain, err := url.PathUnescape(link); err == nil {
@@ -141,6 +160,13 @@ func TestLinks(t *testing.T) {
 	breaks(t, linkRule, "x.png", "a.md", "![picture](x.png \"title\")")
 	keeps(t, linkRule, "docs/a.md", "[b](b.md) [c](../core/) [d](/docs/b.md) [e](#x)\n```\n[f](no)\n```\n`[g](no)`",
 		"docs/b.md", "", "core/c.go", "package core")
+}
+
+func TestNamedTestsExist(t *testing.T) {
+	hold(t, testLinkRule)
+	const test = "package a\n\nfunc TestA(t *testing.T) {}\n"
+	breaks(t, testLinkRule, "no TestB in a_test.go", "docs/a.md", "[`TestB`](../a_test.go)", "a_test.go", test)
+	keeps(t, testLinkRule, "docs/a.md", "[`TestA`](../a_test.go) [TestB](../a_test.go) `TestC`", "a_test.go", test)
 }
 
 func TestDependenciesAreJustified(t *testing.T) {
