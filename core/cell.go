@@ -165,7 +165,7 @@ func (c *cell) unlink() {
 // and remote: an owned cell on which nothing runs is put among the idle by rest.
 func (s *State) setPhase(c *cell, to cellPhase) {
 	cs := &s.cells
-	if p := s.peers.byID[c.owner]; p != nil && (c.phase == cellConsulting || c.phase == cellStuck) {
+	if p := s.peers.byID[c.owner]; p != nil && (c.phase == cellConsulting || c.phase == cellStuck || c.phase == cellRemote) {
 		delete(p.cells, c.name)
 	}
 	cs.slots += count(to.resolving()) - count(c.phase.resolving())

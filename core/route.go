@@ -51,7 +51,7 @@ func (s *State) peerLearned(c *cell, o *out) {
 	if s.peers.dead[c.owner].Node != "" {
 		if c.phase == cellConsulting {
 			s.consult(c, o)
-		} else if c.phase == cellStuck {
+		} else if c.phase == cellStuck || c.phase == cellRemote && c.work != nil {
 			s.resolve(c)
 		}
 		return
@@ -65,6 +65,8 @@ func (s *State) peerLearned(c *cell, o *out) {
 	case c.phase == cellConsulting || c.phase == cellStuck:
 		p.cells[c.name] = true
 		s.watch(p)
+	case c.phase == cellRemote && c.work != nil:
+		p.cells[c.name] = true
 	}
 }
 
@@ -149,7 +151,7 @@ func (s *State) remote(c *cell) {
 }
 
 // routeAll sends what waits to the owner; what wants to own the cell stays, and has
-// the record read again every Renew. A request that came from a peer is refused
+// the record read again every Renew, or at once when the owner is found dead. A request that came from a peer is refused
 // rather than sent on: with two hops, stale routes could send it in circles.
 func (s *State) routeAll(c *cell, p *peer, o *out) {
 	w := c.work
@@ -171,6 +173,7 @@ func (s *State) routeAll(c *cell, p *peer, o *out) {
 	s.remote(c)
 	if c.work != nil {
 		s.arm(c, s.now+s.cfg.Renew)
+		p.cells[c.name] = true
 	}
 }
 
