@@ -169,6 +169,11 @@ func (s *State) checkPeers() error {
 		case (p.op != 0 || p.probe != 0 || p.silent()) && p.wake == never:
 			return fmt.Errorf("core: nothing ends the wait for peer %s", p.id)
 		}
+		for _, name := range slices.Sorted(maps.Keys(p.cells)) {
+			if c := s.cells.byName[name]; c == nil || c.owner != p.id || c.work == nil {
+				return fmt.Errorf("core: cell %s does not wait for peer %s", name, p.id)
+			}
+		}
 	}
 	if reading != s.peers.reading {
 		return fmt.Errorf("core: %d leases are being read, counted %d", reading, s.peers.reading)
