@@ -57,6 +57,20 @@ func TestCosts(t *testing.T) {
 	})
 }
 
+// A claim whose answer is lost is looked for, once, and never sent again: it costs
+// get, put, get, and the cell is at epoch 1.
+func TestLostAnswerCosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newFleet(t).start("a")
+		a.resetCounts()
+		a.faults[0].Set(buckettest.Rule{
+			When: buckettest.And(buckettest.Is(buckettest.Create), buckettest.First(1)), Do: buckettest.LoseAnswer(nil),
+		})
+		a.mustRun(t, "x", 1)
+		expectSpent(t, a, "a claim whose answer is lost", "cells: get 2 create 1 replace 0; leases: get 0")
+	})
+}
+
 func TestTakeoverCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)

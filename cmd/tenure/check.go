@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -193,12 +192,15 @@ func (p *program) checkProgress(name string) func(check.Report) {
 	}
 }
 
+// checkTotal is what all runs came to, as --json writes it.
+type checkTotal struct {
+	checkRun
+	Violations int        `json:"violations"`
+	Runs       []checkRun `json:"runs"`
+}
+
 func (p *program) checkResult(o *checkOptions, done []checkRun) error {
-	total := struct {
-		checkRun
-		Violations int        `json:"violations"`
-		Runs       []checkRun `json:"runs"`
-	}{checkRun{Complete: true}, 0, done}
+	total := checkTotal{checkRun: checkRun{Faults: o.faults, Complete: true}, Runs: done}
 	for _, r := range done {
 		total.States += r.States
 		total.Transitions += r.Transitions
@@ -209,21 +211,23 @@ func (p *program) checkResult(o *checkOptions, done []checkRun) error {
 			total.Violations++
 		}
 	}
-	total.Faults = o.faults
-	if err := p.checkPrint(o, total, total.checkRun); err != nil {
+	if err := p.printTotal(o, total); err != nil {
 		return err
 	}
 	if total.Violations > 0 {
-		return errViolated
+		return reportedError{errViolated}
 	}
 	return nil
 }
 
-func (p *program) checkPrint(o *checkOptions, whole any, total checkRun) error {
+func (p *program) printTotal(o *checkOptions, t checkTotal) error {
 	if o.json {
-		return json.NewEncoder(p.stdout).Encode(whole)
+		return json.NewEncoder(p.stdout).Encode(t)
 	}
-	_, err := io.WriteString(p.stdout, fmt.Sprintf("%d states, %d transitions, %.1f s; complete: %v\n",
-		total.States, total.Transitions, total.Seconds, total.Complete))
+	end := "all were seen"
+	if !t.Complete {
+		end = "not all were seen"
+	}
+	_, err := fmt.Fprintf(p.stdout, "%d states, %d transitions, %.1f s: %s\n", t.States, t.Transitions, t.Seconds, end)
 	return err
 }

@@ -177,8 +177,11 @@ func (p *testProgram) background(args ...string) <-chan int {
 
 func TestUsage(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
-		{"", "a command is needed: serve, up, version"},
+		{"", "a command is needed: check, serve, up, version"},
 		{"serv", `unknown command "serv", did you mean "serve"?`},
+		{"check --faults crash,earthquake", `"earthquake" is not a kind of fault`},
+		{"check --faults crash=0", "must be a number from 1 to 9"},
+		{"check --nodes 4", "4 nodes; there can be 1 to 3"},
 		{"serve extra", `takes no arguments, but was given "extra"`},
 		{"serve --verify all", "unknown flag: --verify"},
 		{"serve --app-hooks", "unknown flag: --app-hooks"},
