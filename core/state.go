@@ -138,6 +138,16 @@ func (s *State) op() OpID {
 
 func (Tick) apply(*State, *out) {}
 
+// Config is the settings that the State was made with.
+func (s *State) Config() Config { return s.cfg }
+
+// Dead is why a node was judged dead; ok is false if it was not, or if that was
+// forgotten.
+func (s *State) Dead(id NodeID) (why Evidence, ok bool) {
+	why, ok = s.peers.dead[id]
+	return why, ok
+}
+
 // Node is this node's id; empty before one was minted.
 func (s *State) Node() NodeID { return s.lease.node }
 

@@ -119,12 +119,16 @@ func (p *proc) step(ev core.Event) {
 	p.arm()
 }
 
-// stepTwice lets a clone decide too, now and then, and goes on with it.
+// stepTwice lets a clone, or a state that was saved and restored, decide too, now
+// and then, and goes on with it.
 func (p *proc) stepTwice(now core.Time, ev core.Event) []core.Effect {
 	if p.w.rng.IntN(20) > 0 || p.large() {
 		return slices.Clone(p.s.Step(now, ev))
 	}
 	twin := p.s.Clone()
+	if p.w.rng.IntN(4) == 0 {
+		twin = restored(p)
+	}
 	effects := slices.Clone(p.s.Step(now, ev))
 	if err := twin.Check(); err != nil {
 		p.w.violated("a clone: %v", err)
