@@ -1,0 +1,168 @@
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/tenure-go/tenure/core"
+)
+
+// Step is one decision as it was replayed.
+type Step struct {
+	Line int
+	Decision
+	// State is the core's after it; valid during the call only.
+	State *core.State
+}
+
+// Difference is a decision that the core, replayed, takes otherwise.
+type Difference struct {
+	Line               int
+	Event              string
+	Recorded, Computed []string // effects, one line each
+}
+
+// Result is what came of the replay of one file.
+type Result struct {
+	Header     Header
+	Node       core.NodeID // its last
+	Decisions  int
+	Lines      int
+	Difference *Difference // the first one; the replay ends there
+	Gaps       []Gap
+	Torn       bool // the last line is not whole
+	Stopped    bool // as asked, before the end
+}
+
+// Gap is where decisions are missing.
+type Gap struct {
+	Line int
+	Cut
+}
+
+// Replay runs the events of a trace through the core. see, which may be nil, is
+// given each step and ends the replay if it returns false. prior is what came of the
+// file before, where there is one: the state must go on from there. The Result is
+// valid up to an error.
+func Replay(r io.Reader, prior *Replayed, see func(Step) bool) (*Replayed, error) {
+	x, err := NewReader(r)
+	if err != nil {
+		return nil, err
+	}
+	p := &Replayed{Result: Result{Header: x.Header}}
+	if x.Header.Segment == 1 {
+		if p.state, err = core.New(x.Header.Config); err != nil {
+			return nil, &LineError{x.Line, err}
+		}
+	} else if prior.continues(x.Header) {
+		p.before = prior.state
+	}
+	for {
+		e, err := x.Next()
+		p.Lines, p.Torn = x.Line, x.Torn
+		if err == io.EOF {
+			p.sum = sumText(x.sum)
+			return p, nil
+		}
+		if err != nil {
+			return p, err
+		}
+		if err := p.take(x.Line, e, see); err != nil {
+			return p, &LineError{x.Line, err}
+		}
+		if p.Difference != nil || p.Stopped {
+			return p, nil
+		}
+	}
+}
+
+// Replayed is a Result with the state at its end.
+type Replayed struct {
+	Result
+	state  *core.State // nil where it is not known
+	before *core.State // of the file before, until the snapshot was compared
+	sum    string
+	enc    codec
+}
+
+// continues reports whether a header follows what was replayed.
+func (p *Replayed) continues(h Header) bool {
+	return p != nil && p.state != nil && !p.Torn && p.Header.Session == h.Session && p.Header.Segment+1 == h.Segment && p.sum == h.After
+}
+
+func (p *Replayed) take(line int, e Entry, see func(Step) bool) error {
+	switch {
+	case e.Cut != nil:
+		p.Gaps = append(p.Gaps, Gap{line, *e.Cut})
+		p.state, p.before = nil, nil
+		return nil
+	case e.State != nil:
+		if p.before != nil && !bytes.Equal(saved(p.before), saved(e.State)) {
+			return errors.New("the snapshot is not the state in which the file before ends, replayed")
+		}
+		p.state, p.before = e.State, nil
+		p.Node = p.state.Node()
+		return nil
+	case p.state == nil:
+		return errors.New("a decision without a state before it: a snapshot is missing")
+	}
+	d := *e.Decision
+	p.Decisions++
+	effects := p.state.Step(d.Now, d.Event)
+	p.Node = p.state.Node()
+	p.enc.out = p.enc.out[:0]
+	p.enc.begin()
+	p.enc.writeDecision(d.Now, d.Event, effects)
+	if !bytes.Equal(p.enc.out, e.raw) {
+		p.Difference = &Difference{line, eventText(d), effectTexts(d.Effects), effectTexts(effects)}
+		return nil
+	}
+	if see != nil {
+		p.Stopped = !see(Step{line, d, p.state})
+	}
+	return nil
+}
+
+func saved(s *core.State) []byte {
+	var c codec
+	c.begin()
+	s.Save(&c)
+	return c.out
+}
+
+// eventText and effectTexts are for a Difference: as in the trace.
+func eventText(d Decision) string {
+	var c codec
+	c.begin()
+	c.writeDecision(d.Now, d.Event, nil)
+	return string(c.out) + "}"
+}
+
+func effectTexts(all []core.Effect) []string {
+	var texts []string
+	for _, e := range all {
+		var c codec
+		c.writeEffect(e)
+		texts = append(texts, string(c.out))
+	}
+	return texts
+}
+
+func (d *Difference) String() string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "line %d: the core decides otherwise now\n  event     %s\n", d.Line, d.Event)
+	for _, list := range []struct {
+		name string
+		all  []string
+	}{{"recorded", d.Recorded}, {"computed", d.Computed}} {
+		if len(list.all) == 0 {
+			fmt.Fprintf(&b, "  %s  nothing\n", list.name)
+		}
+		for _, e := range list.all {
+			fmt.Fprintf(&b, "  %s  %s\n", list.name, e)
+		}
+	}
+	return b.String()
+}
