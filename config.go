@@ -72,6 +72,10 @@ type Config struct {
 	// slog.Default().
 	Log *slog.Logger
 
+	// Trace is a file in which every decision is recorded, for "tenure replay". What
+	// is there is kept as FILE.1, up to FILE.3. Empty: none.
+	Trace string
+
 	// ListenFunc, DialFunc replace net.Listen and net.Dialer.DialContext for
 	// every listener and peer connection; for tests.
 	ListenFunc func(network, addr string) (net.Listener, error)

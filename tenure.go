@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenure-go/tenure/core"
 	"github.com/tenure-go/tenure/gateway"
+	"github.com/tenure-go/tenure/internal/trace"
 	"github.com/tenure-go/tenure/internal/wall"
 	"github.com/tenure-go/tenure/internal/wire"
 	"github.com/tenure-go/tenure/node"
@@ -33,6 +34,7 @@ type Node struct {
 	app     *gateway.App
 	servers []*server
 	addrs   Addrs
+	trace   *trace.Recorder // nil if none is wanted
 	done    chan struct{}
 	err     error         // valid when done is closed
 	closed  chan struct{} // everything is: nothing more is to be waited for
@@ -151,6 +153,10 @@ func (n *Node) startNode(identity *peer.Identity, host node.Host) (err error) {
 	n.peers = peer.NewClient(peer.ClientOptions{
 		Identity: identity, Self: n.self, Dial: n.cfg.DialFunc, DialTimeout: n.dialTimeout(),
 	})
+	record, err := n.openTrace()
+	if err != nil {
+		return err
+	}
 	n.node, err = node.New(node.Config{
 		Cells: n.buckets.cells, Lease: n.buckets.lease, Leases: n.buckets.leases,
 		Name: n.cfg.Name, Zone: n.cfg.Zone, TTL: n.cfg.LeaseTTL,
@@ -159,7 +165,7 @@ func (n *Node) startNode(identity *peer.Identity, host node.Host) (err error) {
 		FailoverWait: n.cfg.FailoverWait, IdleAfter: n.cfg.IdleAfter,
 		MaxCells: n.cfg.MaxCells, MaxActivations: n.cfg.MaxActivations, MaxReleases: n.cfg.MaxReleases,
 		MaxQueue: n.cfg.MaxQueue, RequestTimeout: n.cfg.RequestTimeout, DrainTimeout: n.cfg.DrainTimeout,
-		Log: n.cfg.Log, Wall: wall.Now,
+		Log: n.cfg.Log, Wall: wall.Now, Trace: record,
 	})
 	return err
 }
@@ -231,6 +237,7 @@ func (n *Node) watch() {
 	<-n.node.Done()
 	n.err = n.node.Err()
 	close(n.done)
+	n.closeTrace()
 	patience := 2 * time.Second
 	switch {
 	case errors.Is(n.err, ErrFenced):
@@ -258,6 +265,7 @@ func (n *Node) finish(patience time.Duration) {
 }
 
 func (n *Node) closeAll() {
+	n.closeTrace()
 	for _, s := range n.servers {
 		s.close()
 	}

@@ -58,8 +58,10 @@ type Config struct {
 	Limits func(c *core.Config) // changes settings of the core, for tests
 }
 
-// Decision is one step of the core. Effects are valid during the call only.
+// Decision is one step of the core. Effects, and State, which is as the step left
+// it, are valid during the call only.
 type Decision struct {
+	State   *core.State
 	Now     core.Time
 	Event   core.Event
 	Effects []core.Effect

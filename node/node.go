@@ -204,7 +204,7 @@ func (n *Node) step(now core.Time, ev core.Event) {
 		delete(n.calls, done.ID)
 	}
 	if n.cfg.Trace != nil {
-		n.cfg.Trace(Decision{Now: now, Event: ev, Effects: effects})
+		n.cfg.Trace(Decision{State: n.state, Now: now, Event: ev, Effects: effects})
 	}
 	n.wake(ev)
 	n.publish()

@@ -26,7 +26,7 @@ type serveOptions struct {
 
 	maxCells, maxActivations, maxReleases, maxQueue int
 
-	logFormat, logLevel, readyFile string
+	logFormat, logLevel, readyFile, trace string
 }
 
 const (
@@ -43,6 +43,8 @@ func (o *serveOptions) define(f *pflag.FlagSet) {
 	o.defineBounds(f)
 	f.StringVar(&o.logFormat, "log-format", "text", "`FORMAT` of the log on stderr: text or json")
 	f.StringVar(&o.logLevel, "log-level", "info", "least `LEVEL` that is logged: debug, info, warn or error")
+	f.StringVar(&o.trace, "trace", "", "`FILE` in which every decision is recorded, for \"tenure replay\"; older\n"+
+		"ones are kept as FILE.1 to FILE.3, 64 MiB each")
 	f.StringVar(&o.readyFile, "ready-file", "", "`PATH` of a file that is there while the node is ready (holds its\n"+
 		"lease): a JSON object with node, listen, peer and admin")
 }
@@ -193,7 +195,7 @@ func (o *serveOptions) config(log *slog.Logger) tenure.Config {
 		MaxCells: o.maxCells, MaxActivations: o.maxActivations,
 		MaxReleases: o.maxReleases, MaxQueue: o.maxQueue,
 		RequestTimeout: o.requestTimeout, DrainTimeout: o.drainTimeout,
-		Log: log,
+		Log: log, Trace: o.trace,
 	}
 }
 
