@@ -42,16 +42,21 @@ type Gap struct {
 	Cut
 }
 
-// Replay runs the events of a trace through the core. see, which may be nil, is
-// given each step and ends the replay if it returns false. prior is what came of the
-// file before, where there is one: the state must go on from there. The Result is
-// valid up to an error.
-func Replay(r io.Reader, prior *Replayed, see func(Step) bool) (*Replayed, error) {
+// Replay runs the events of a trace through the core. prior is what came of the
+// file before, where there is one: the state must go on from there. begin, which may
+// be nil, is given the header, and what it returns each step; that ends the replay by
+// returning false. With an error the result is valid up to there; it is nil if there
+// was no header.
+func Replay(r io.Reader, prior *Replayed, begin func(Header) func(Step) bool) (*Replayed, error) {
 	x, err := NewReader(r)
 	if err != nil {
 		return nil, err
 	}
 	p := &Replayed{Result: Result{Header: x.Header}}
+	var see func(Step) bool
+	if begin != nil {
+		see = begin(x.Header)
+	}
 	if x.Header.Segment == 1 {
 		if p.state, err = core.New(x.Header.Config); err != nil {
 			return nil, &LineError{x.Line, err}
