@@ -179,7 +179,11 @@ func (d *Diagram) layRows() {
 		if i > 0 {
 			before := d.Shown[i-1]
 			r.again = before.Source == f.Source && before.Line == f.Line
-			if gap := f.Wall.Sub(before.Wall); gap >= idle {
+			next := f.Wall
+			if !f.Began.IsZero() {
+				next = f.Began
+			}
+			if gap := next.Sub(before.Wall); gap >= idle {
 				y += rowIdle
 				d.rows = append(d.rows, row{y: y - 4, at: before.Wall.Add(gap / 2), idle: dur(core.Time(gap))})
 			}

@@ -26,6 +26,7 @@ type Fact struct {
 	// last RunText.
 	Run, RunText string
 	Counts       bool
+	Began        time.Time // of a run that is told at once
 
 	// From and To are lanes of the diagram: an arrow if they differ, a note on the
 	// lane if not.
@@ -110,6 +111,7 @@ func summary(run []Fact) Fact {
 	}
 	last.Label = fmt.Sprintf("%d %s", n, text)
 	last.Text = fmt.Sprintf("%d %s (since %s, line %d)", n, text, Clock(run[0].Wall), run[0].Line)
+	last.Began = run[0].Wall
 	last.From, last.To, last.Minor = laneSelf, laneSelf, false
 	return last
 }

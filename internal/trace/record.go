@@ -30,7 +30,8 @@ type Options struct {
 	// called from a goroutine of the Recorder.
 	Report func(error)
 
-	create func(path string) (file, error) // for tests
+	create  func(path string) (file, error) // for tests
+	session string
 }
 
 const (
@@ -53,7 +54,6 @@ const (
 // goroutine writes.
 type Recorder struct {
 	o       Options
-	session string
 	wake    chan struct{} // there is something to write
 	full    chan struct{} // there is much
 	urgent  chan struct{} // closed by Close
@@ -101,12 +101,13 @@ func Open(o Options) (*Recorder, error) {
 	if o.create == nil {
 		o.create = create
 	}
+	def(&o.session, rand.Text()[:12])
 	w := &writer{o: o}
 	if err := w.rotate(); err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
 	r := &Recorder{
-		o: o, session: rand.Text()[:12], bare: true,
+		o: o, bare: true,
 		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), urgent: make(chan struct{}), written: make(chan struct{}),
 	}
 	go r.write(w)
@@ -182,7 +183,7 @@ func (r *Recorder) header(c *chunk, s *core.State, now core.Time) {
 	r.bytes, r.snap = 0, 0
 	mark := c.begin()
 	c.header(&Header{
-		Format: Format, Version: r.o.Version, Session: r.session, Segment: r.segment, After: sumText(r.sum),
+		Format: Format, Version: r.o.Version, Session: r.o.session, Segment: r.segment, After: sumText(r.sum),
 		Name: r.o.Name, Wall: r.o.Wall(), Now: now, Config: s.Config(),
 	})
 	r.end(c, mark)

@@ -115,7 +115,10 @@ func (p *Replayed) take(line int, e Entry, see func(Step) bool) error {
 	}
 	d := *e.Decision
 	p.Decisions++
-	effects := p.state.Step(d.Now, d.Event)
+	effects, err := decide(p.state, d)
+	if err != nil {
+		return err
+	}
 	p.Node = p.state.Node()
 	p.enc.out = p.enc.out[:0]
 	p.enc.begin()
@@ -128,6 +131,16 @@ func (p *Replayed) take(line int, e Entry, see func(Step) bool) error {
 		p.Stopped = !see(Step{line, d, p.state})
 	}
 	return nil
+}
+
+// decide is Step; a core that breaks down is what the trace is there to show.
+func decide(s *core.State, d Decision) (effects []core.Effect, err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			err = fmt.Errorf("the core broke down at %s: %v", eventText(d), why)
+		}
+	}()
+	return s.Step(d.Now, d.Event), nil
 }
 
 func saved(s *core.State) []byte {
