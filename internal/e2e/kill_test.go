@@ -9,10 +9,10 @@ import (
 )
 
 // TestKilledOwnerUnderLoad kills an owner while clients keep asking for every
-// cell through the other nodes.
+// cell through the other nodes. Their traces, replayed, tell what happened.
 func TestKilledOwnerUnderLoad(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, p place) {
-		f := startFleet(t, p, 3)
+		f := startFleet(t, p, 3, traced...)
 		cells := cellNames("kill", 24)
 		owners := f.claim(t, cells)
 		victim, survivors := f.nodes[0], f.nodes[1:]
@@ -35,6 +35,7 @@ func TestKilledOwnerUnderLoad(t *testing.T) {
 		h.since(killed).of(lost...).checkRetryAfter(t, time.Second)
 		checkTakenOver(t, p, h.since(killed), lost)
 		checkAlive(t, survivors...)
+		checkTraces(t, f, victim, h.since(killed), lost)
 	})
 }
 

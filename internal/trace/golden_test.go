@@ -16,12 +16,11 @@ var rewrite = flag.Bool("rewrite", false, "write testdata anew")
 
 // script drives a State with answers to what it asked for last.
 type script struct {
-	t      *testing.T
-	s      *core.State
-	r      *Recorder
-	now    core.Time
-	asked  map[string]core.OpID // by the kind of effect
-	probes core.NodeID
+	t     *testing.T
+	s     *core.State
+	r     *Recorder
+	now   core.Time
+	asked map[string]core.OpID // by the kind of effect
 }
 
 func (x *script) at(ms int, ev core.Event) {
