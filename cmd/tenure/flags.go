@@ -107,7 +107,7 @@ func useLine(cmd *cobra.Command) string {
 	if cmd.HasAvailableSubCommands() {
 		return cmd.CommandPath() + " COMMAND [flags]"
 	}
-	return cmd.CommandPath() + " [flags]"
+	return cmd.CommandPath() + strings.TrimPrefix(cmd.Use, cmd.Name()) + " [flags]"
 }
 
 func writeFlag(w io.Writer, f *pflag.Flag) {

@@ -21,7 +21,8 @@ func TestServeConfig(t *testing.T) {
 		"--peer-listen", ":81", "--advertise", "h:81", "--admin-listen", "0.0.0.0:82", "--admin-token", "t",
 		"--name", "n", "--zone", "z", "--app", "unix:/x", "--route", "path:/r/{cell}/", "--lease-ttl", "2s",
 		"--failover-wait", "3s", "--idle-after", "0s", "--max-cells", "1", "--max-activations", "2",
-		"--max-releases", "3", "--max-queue", "4", "--request-timeout", "5s", "--drain-timeout", "6s")
+		"--max-releases", "3", "--max-queue", "4", "--request-timeout", "5s", "--drain-timeout", "6s",
+		"--trace", "t.jsonl")
 	got := <-p.started
 	p.signals <- syscall.SIGINT
 	if c := <-code; c != exitDone {
@@ -33,7 +34,7 @@ func TestServeConfig(t *testing.T) {
 		AdminListen: "0.0.0.0:82", AdminToken: "t", Name: "n", Zone: "z", App: "unix:/x",
 		Route: "path:/r/{cell}/", LeaseTTL: 2 * time.Second, FailoverWait: 3 * time.Second, IdleAfter: -1,
 		MaxCells: 1, MaxActivations: 2, MaxReleases: 3, MaxQueue: 4,
-		RequestTimeout: 5 * time.Second, DrainTimeout: 6 * time.Second,
+		RequestTimeout: 5 * time.Second, DrainTimeout: 6 * time.Second, Trace: "t.jsonl",
 	}
 	if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w {
 		t.Errorf("got  %s\nwant %s", g, w)

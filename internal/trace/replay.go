@@ -114,7 +114,6 @@ func (p *Replayed) take(line int, e Entry, see func(Step) bool) error {
 		return errors.New("a decision without a state before it: a snapshot is missing")
 	}
 	d := *e.Decision
-	p.Decisions++
 	effects, err := decide(p.state, d)
 	if err != nil {
 		return err
@@ -123,12 +122,14 @@ func (p *Replayed) take(line int, e Entry, see func(Step) bool) error {
 	p.enc.out = p.enc.out[:0]
 	p.enc.begin()
 	p.enc.writeDecision(d.Now, d.Event, effects)
+	p.Decisions++
 	if !bytes.Equal(p.enc.out, e.raw) {
 		p.Difference = &Difference{line, eventText(d), effectTexts(d.Effects), effectTexts(effects)}
 		return nil
 	}
-	if see != nil {
-		p.Stopped = !see(Step{line, d, p.state})
+	if see != nil && !see(Step{line, d, p.state}) {
+		p.Decisions--
+		p.Stopped = true
 	}
 	return nil
 }
