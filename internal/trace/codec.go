@@ -58,14 +58,16 @@ func (c *codec) take(name string) (any, bool) {
 	return v, ok
 }
 
-func (c *codec) key(name string) {
-	if n := len(c.out); n > 0 && c.out[n-1] != '{' {
-		c.out = append(c.out, ',', '"')
-	} else {
-		c.out = append(c.out, '"')
+// key returns what is written, with the name of a field added; the caller adds the
+// value and keeps it. To keep each piece would cost more than the piece.
+func (c *codec) key(name string) []byte {
+	out := c.out
+	if out[len(out)-1] != '{' {
+		out = append(out, ',')
 	}
-	c.out = append(c.out, name...)
-	c.out = append(c.out, '"', ':')
+	out = append(out, '"')
+	out = append(out, name...)
+	return append(out, '"', ':')
 }
 
 func num[T ~int | ~int64 | ~uint64](c *codec, name string, v *T) {
@@ -93,8 +95,7 @@ func (c *codec) flag(name string, v *bool) {
 			c.fail("%q is %v, want true", name, got)
 		}
 	case *v:
-		c.key(name)
-		c.out = append(c.out, "true"...)
+		c.out = append(c.key(name), "true"...)
 	}
 }
 
@@ -102,11 +103,10 @@ func (c *codec) flag(name string, v *bool) {
 // means something.
 func word[T ~uint8](c *codec, name string, v *T, words []string) {
 	if !c.reading {
-		c.key(name)
 		if int(*v) < len(words) {
-			c.quote(words[*v])
+			c.writeText(name, words[*v])
 		} else { // the node must not end by it
-			c.quote(strconv.Itoa(int(*v)))
+			c.writeText(name, strconv.Itoa(int(*v)))
 		}
 		return
 	}
@@ -132,13 +132,12 @@ func strs[T ~string](c *codec, name string, all *[]T) {
 	if len(*all) == 0 {
 		return
 	}
-	c.key(name)
-	c.out = append(c.out, '[')
+	c.out = append(c.key(name), '[')
 	for i, s := range *all {
 		if i > 0 {
 			c.out = append(c.out, ',')
 		}
-		c.quote(string(s))
+		c.out = quote(c.out, string(s))
 	}
 	c.out = append(c.out, ']')
 }
@@ -147,9 +146,7 @@ func strs[T ~string](c *codec, name string, all *[]T) {
 func (c *codec) Number(name string, v *int64) {
 	if !c.reading {
 		if *v != 0 {
-			c.key(name)
-			var digits [20]byte
-			c.out = append(c.out, strconv.AppendInt(digits[:0], *v, 10)...)
+			c.out = strconv.AppendInt(c.key(name), *v, 10)
 		}
 		return
 	}
@@ -181,8 +178,7 @@ func (c *codec) Group(name string, fields func()) {
 		return
 	}
 	mark := len(c.out)
-	c.key(name)
-	c.out = append(c.out, '{')
+	c.out = append(c.key(name), '{')
 	empty := len(c.out)
 	fields()
 	if len(c.out) == empty {
@@ -209,13 +205,12 @@ func (c *codec) List(name string, n int, item func(i int)) {
 	if n == 0 {
 		return
 	}
-	c.key(name)
+	c.out = append(c.key(name), '[')
 	for i := range n {
-		if i == 0 {
-			c.out = append(c.out, '[', '{')
-		} else {
-			c.out = append(c.out, ',', '{')
+		if i > 0 {
+			c.out = append(c.out, ',')
 		}
+		c.out = append(c.out, '{')
 		item(i)
 		c.out = append(c.out, '}')
 	}
@@ -233,8 +228,7 @@ func (c *codec) within(inner map[string]any, fields func()) {
 
 func (c *codec) writeText(name, s string) {
 	if s != "" {
-		c.key(name)
-		c.quote(s)
+		c.out = quote(c.key(name), s)
 	}
 }
 
@@ -262,27 +256,25 @@ func (c *codec) asText(name string, got any) string {
 
 // quote appends a string. One that is not UTF-8, which JSON cannot hold, becomes
 // {"hex":"…"}, since it must come back byte for byte.
-func (c *codec) quote(s string) {
+func quote(out []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		if s[i] < ' ' || s[i] == '"' || s[i] == '\\' || s[i] >= utf8.RuneSelf {
-			c.quoteRare(s)
-			return
+			return quoteRare(out, s)
 		}
 	}
-	c.out = append(c.out, '"')
-	c.out = append(c.out, s...)
-	c.out = append(c.out, '"')
+	out = append(out, '"')
+	out = append(out, s...)
+	return append(out, '"')
 }
 
-func (c *codec) quoteRare(s string) {
+func quoteRare(out []byte, s string) []byte {
 	if !utf8.ValidString(s) {
-		c.out = append(c.out, `{"hex":"`...)
-		c.out = hex.AppendEncode(c.out, []byte(s))
-		c.out = append(c.out, `"}`...)
-		return
+		out = append(out, `{"hex":"`...)
+		out = hex.AppendEncode(out, []byte(s))
+		return append(out, `"}`...)
 	}
 	quoted, _ := json.Marshal(s) // a string always can be
-	c.out = append(c.out, quoted...)
+	return append(out, quoted...)
 }
 
 var _ core.Archive = (*codec)(nil)

@@ -9,8 +9,7 @@ func (c *codec) writeEffects(all []core.Effect) {
 	if len(all) == 0 {
 		return
 	}
-	c.key("do")
-	c.out = append(c.out, '[')
+	c.out = append(c.key("do"), '[')
 	for i, e := range all {
 		if i > 0 {
 			c.out = append(c.out, ',')

@@ -102,10 +102,10 @@ func (c *codec) begin() (mark int) {
 
 func (c *codec) endLine(mark int, sum uint32) uint32 {
 	sum = crc32.Update(sum, castagnoli, c.out[mark:])
-	c.out = append(c.out, sumField...)
 	text := sumBytes(sum)
-	c.out = append(c.out, text[:]...)
-	c.out = append(c.out, sumEnd+"\n"...)
+	out := append(c.out, sumField...)
+	out = append(out, text[:]...)
+	c.out = append(out, sumEnd+"\n"...)
 	return sum
 }
 

@@ -22,12 +22,13 @@ type Options struct {
 	FileBytes int64
 	// Keep is how many files are kept beside the one written; default 3.
 	Keep int
-	// QueueBytes bounds what waits to be written; default 8 MiB.
-	QueueBytes int
+	// Queue bounds the decisions that wait to be written; default 65536, some 15
+	// MiB.
+	Queue int
 	// Wall is for the headers; default time.Now.
 	Wall func() time.Time
-	// Report is told when the trace is cut, and when it goes on (nil). It is
-	// called from a goroutine of the Recorder.
+	// Report is told when decisions are missing, and why. It is called from a
+	// goroutine of the Recorder.
 	Report func(error)
 
 	create  func(path string) (file, error) // for tests
@@ -35,14 +36,14 @@ type Options struct {
 }
 
 const (
-	defaultFileBytes  = 64 << 20
-	defaultKeep       = 3
-	defaultQueueBytes = 8 << 20
+	defaultFileBytes = 64 << 20
+	defaultKeep      = 3
+	defaultQueue     = 1 << 16
 	// pace gathers what is recorded meanwhile into one write: to wake the writer
 	// for each decision would cost more than the decision.
 	pace = 10 * time.Millisecond
-	// writeBytes are written without more gathering.
-	writeBytes = 256 << 10
+	// many decisions are written without more gathering.
+	many = 4096
 	// retryAfter is the pause after a write that failed.
 	retryAfter = 10 * time.Second
 	// snapshotShare bounds what snapshots take of the node's time: after one that
@@ -50,8 +51,9 @@ const (
 	snapshotShare = 50
 )
 
-// Recorder writes a trace. Record never blocks: it encodes into memory, and a
-// goroutine writes.
+// Recorder writes a trace. Record, for which the node waits, only notes the
+// decision, whose parts nobody changes any more, and never blocks; a goroutine
+// encodes and writes.
 type Recorder struct {
 	o       Options
 	wake    chan struct{} // there is something to write
@@ -61,37 +63,71 @@ type Recorder struct {
 	closing sync.Once
 
 	mu      sync.Mutex
-	sum     uint32  // of the last line
-	segment int     // of the last header; 0 before the first
-	queue   []chunk // to be written, in order
-	queued  int     // bytes of decisions in the queue
-	bytes   int64   // of the segment, its snapshot apart
-	snap    int64   // of its snapshot
-	calm    time.Time
-	cut     bool  // decisions are missing since the last line
-	lost    int64 // how many
+	queue   queue
+	spare   queue
+	started bool      // the first mark was queued
+	next    bool      // the file is as large as it may be
+	marked  bool      // the next file is queued
+	calm    time.Time // no snapshot before this
+	cut     bool      // decisions are missing after what is queued
+	lost    int64     // how many
 	why     string
 	broken  bool // the last write failed: nothing is recorded for a while
-	bare    bool // the file has no header
 	closed  bool
-	spare   [][]byte // of chunks that were written
 }
 
-// chunk is some whole lines, written at once.
-type chunk struct {
-	codec
-	rotate  bool  // they begin another file
-	lines   int64 // decisions among them
-	sum     uint32
-	segment int
-	cut     *Cut // what is missing before them
+// queue is what waits to be written, in order.
+type queue struct {
+	items   []item
+	effects []core.Effect // of all items
+}
+
+// item is a decision, or a mark.
+type item struct {
+	now     core.Time
+	event   core.Event
+	effects int // how many
+	mark    *mark
+}
+
+// mark is what is between decisions: the beginning of a file, a cut, a snapshot.
+type mark struct {
+	rotate   bool // another file begins
+	header   Header
+	cut      *Cut
+	snapshot []byte // the fields of its line; nil if there is none
+}
+
+func (q *queue) add(now core.Time, ev core.Event, effects []core.Effect) {
+	q.items = append(q.items, item{now: now, event: ev, effects: len(effects)})
+	q.effects = append(q.effects, effects...)
+}
+
+// empty forgets everything and keeps the memory.
+func (q *queue) empty() {
+	clear(q.items)
+	clear(q.effects)
+	q.items, q.effects = q.items[:0], q.effects[:0]
+}
+
+// decisions counts the decisions among items.
+func decisions(items []item) (n int64) {
+	for _, it := range items {
+		if it.mark == nil {
+			n++
+		} else if it.mark.cut != nil {
+			n += it.mark.cut.Lost
+		}
+	}
+	return n
 }
 
 // Open creates the file; what is there already is kept as Path.1.
 func Open(o Options) (*Recorder, error) {
 	def(&o.FileBytes, defaultFileBytes)
 	def(&o.Keep, defaultKeep)
-	def(&o.QueueBytes, defaultQueueBytes)
+	def(&o.Queue, defaultQueue)
+	def(&o.session, rand.Text()[:12])
 	if o.Wall == nil {
 		o.Wall = time.Now
 	}
@@ -101,14 +137,13 @@ func Open(o Options) (*Recorder, error) {
 	if o.create == nil {
 		o.create = create
 	}
-	def(&o.session, rand.Text()[:12])
-	w := &writer{o: o}
+	w := &writer{files: files{path: o.Path, keep: o.Keep, create: o.create}, limit: o.FileBytes}
 	if err := w.rotate(); err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
 	r := &Recorder{
-		o: o, bare: true,
-		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), urgent: make(chan struct{}), written: make(chan struct{}),
+		o: o, wake: make(chan struct{}, 1), full: make(chan struct{}, 1),
+		urgent: make(chan struct{}), written: make(chan struct{}),
 	}
 	go r.write(w)
 	return r, nil
@@ -122,7 +157,8 @@ func def[T comparable](v *T, d T) {
 }
 
 // Record takes one step: the state after it, and the rest as Step was given and
-// returned it. Steps come one at a time, from the session's first.
+// returned it. Steps come one at a time, from the session's first. No event, and
+// nothing that an effect points to, may be changed later.
 func (r *Recorder) Record(s *core.State, now core.Time, ev core.Event, effects []core.Effect) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,7 +166,7 @@ func (r *Recorder) Record(s *core.State, now core.Time, ev core.Event, effects [
 	case r.closed:
 	case r.broken:
 		r.lost++
-	case r.queued > r.o.QueueBytes:
+	case len(r.queue.items) >= r.o.Queue:
 		r.lost++
 		r.cut, r.why = true, "the disk did not keep up"
 	case r.cut:
@@ -142,101 +178,64 @@ func (r *Recorder) Record(s *core.State, now core.Time, ev core.Event, effects [
 }
 
 func (r *Recorder) add(s *core.State, now core.Time, ev core.Event, effects []core.Effect) {
-	if r.bare {
-		r.header(r.last(), s, now)
+	if !r.started {
+		r.started = true
+		r.mark(mark{header: r.header(s, now)})
 	}
-	c := r.last()
-	mark := c.begin()
-	c.writeDecision(now, ev, effects)
-	r.end(c, mark)
-	c.lines++
-	size := len(c.out) - mark
-	r.queued += size
-	r.bytes += int64(size)
-	if r.bytes >= max(r.o.FileBytes, r.snap) && !time.Now().Before(r.calm) {
-		r.queue = append(r.queue, chunk{rotate: true})
-		c := r.last()
-		r.header(c, s, now)
-		r.snapshot(c, s)
+	r.queue.add(now, ev, effects)
+	if r.next && r.isCalm() {
+		r.next, r.marked = false, true
+		r.mark(mark{rotate: true, header: r.header(s, now), snapshot: r.snapshot(s)})
 	}
-	r.signal()
+	switch len(r.queue.items) {
+	case 1, 2: // the first may be a mark
+		signal(r.wake)
+	case many:
+		signal(r.full)
+	}
 }
 
 // goOn says what is missing and goes on from a snapshot, once what was recorded
 // before it is written.
 func (r *Recorder) goOn(s *core.State, now core.Time) {
-	if r.queued > 0 || time.Now().Before(r.calm) {
+	if len(r.queue.items) > 0 || !r.isCalm() {
 		return
 	}
-	c := r.last()
-	if r.bare {
-		r.header(c, s, now)
-	}
-	r.gap(c)
-	r.snapshot(c, s)
-	r.signal()
+	r.mark(mark{header: r.header(s, now), cut: r.missing(), snapshot: r.snapshot(s)})
+	signal(r.wake)
 }
 
-func (r *Recorder) header(c *chunk, s *core.State, now core.Time) {
-	r.bare = false
-	r.segment++
-	r.bytes, r.snap = 0, 0
-	mark := c.begin()
-	c.header(&Header{
-		Format: Format, Version: r.o.Version, Session: r.o.session, Segment: r.segment, After: sumText(r.sum),
-		Name: r.o.Name, Wall: r.o.Wall(), Now: now, Config: s.Config(),
-	})
-	r.end(c, mark)
-	c.segment = r.segment
+func (r *Recorder) isCalm() bool { return !time.Now().Before(r.calm) }
+
+func (r *Recorder) mark(m mark) { r.queue.items = append(r.queue.items, item{mark: &m}) }
+
+// header is what the writer completes if it begins a file with it.
+func (r *Recorder) header(s *core.State, now core.Time) Header {
+	return Header{Format: Format, Version: r.o.Version, Session: r.o.session, Name: r.o.Name, Wall: r.o.Wall(), Now: now, Config: s.Config()}
 }
 
 // snapshot is taken while the node waits, so there is none for a while after it.
-func (r *Recorder) snapshot(c *chunk, s *core.State) {
+func (r *Recorder) snapshot(s *core.State) []byte {
 	from := time.Now()
-	mark := c.begin()
-	c.Group("snapshot", func() { s.Save(c) })
-	r.end(c, mark)
-	r.snap = int64(len(c.out) - mark)
+	var c codec
+	c.begin()
+	c.Group("snapshot", func() { s.Save(&c) })
 	now := time.Now()
 	r.calm = now.Add(snapshotShare * now.Sub(from))
+	return c.out
 }
 
-func (r *Recorder) gap(c *chunk) {
-	mark := c.begin()
-	c.cut = &Cut{Lost: r.lost, Why: r.why}
-	c.cutFields(c.cut)
-	r.end(c, mark)
+func (r *Recorder) missing() *Cut {
+	cut := &Cut{Lost: r.lost, Why: r.why}
 	r.cut, r.lost, r.why = false, 0, ""
+	return cut
 }
 
-func (r *Recorder) end(c *chunk, mark int) {
-	r.sum = c.endLine(mark, r.sum)
-	c.sum = r.sum
-}
-
-// last is the chunk to add to.
-func (r *Recorder) last() *chunk {
-	if len(r.queue) == 0 {
-		c := chunk{segment: r.segment}
-		if n := len(r.spare); n > 0 {
-			c.out, r.spare = r.spare[n-1], r.spare[:n-1]
-		}
-		r.queue = append(r.queue, c)
-	}
-	return &r.queue[len(r.queue)-1]
-}
-
-// signal wakes the writer, unless it was already: that is cheap then.
-func (r *Recorder) signal() {
+// signal wakes who waits, unless it was done already.
+func signal(c chan struct{}) {
 	select {
-	case r.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
-	}
-	if r.queued >= writeBytes {
-		select {
-		case r.full <- struct{}{}:
-		default:
-		}
 	}
 }
 
@@ -244,8 +243,8 @@ func (r *Recorder) signal() {
 // is recorded after it is ignored.
 func (r *Recorder) Close(wait time.Duration) error {
 	r.mu.Lock()
-	if !r.closed && r.cut && !r.broken && !r.bare {
-		r.gap(r.last())
+	if !r.closed && r.cut && !r.broken {
+		r.mark(mark{cut: r.missing()})
 	}
 	r.closed = true
 	r.mu.Unlock()

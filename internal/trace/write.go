@@ -1,37 +1,29 @@
 package trace
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 )
 
-// file is the part of os.File that writing needs.
-type file interface {
-	io.Writer
-	io.Seeker
-	io.Closer
-	Truncate(size int64) error
-}
-
-func create(path string) (file, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err // not a nil *os.File in a non-nil interface
-	}
-	return f, nil
-}
-
-// writer is the file, as far as it is written. It belongs to one goroutine.
+// writer encodes and writes; it belongs to one goroutine.
 type writer struct {
-	o       Options
-	f       file
-	size    int64 // whole chunks
-	sum     uint32
-	segment int
+	files
+	limit   int64  // of a file
+	c       codec  // whole lines that are not written yet
+	sum     uint32 // of the last of them
+	segment int    // of the last header
+	kept    int    // items that are written
+	telling []*Cut // in the lines that are not
+	said    []*Cut // in those that are
+	snap    int64  // bytes of the segment's snapshot
+	good    struct {
+		sum     uint32
+		segment int
+	} // as of what is written
 }
+
+// writeBytes are written at once, or a little more.
+const writeBytes = 256 << 10
 
 // write is the goroutine that writes, until Close.
 func (r *Recorder) write(w *writer) {
@@ -70,106 +62,98 @@ func (r *Recorder) pause(d time.Duration, enough <-chan struct{}) (closed bool) 
 // flush writes what is queued.
 func (r *Recorder) flush(w *writer) error {
 	r.mu.Lock()
-	queue := r.queue
-	r.queue, r.queued = nil, 0
+	q := r.queue
+	r.queue, r.spare, r.marked = r.spare, queue{}, false
 	r.mu.Unlock()
-	for i := range queue {
-		c := &queue[i]
-		if err := w.chunk(c); err != nil {
-			r.failed(w, queue[i:], err)
-			return err
-		}
-		if c.cut != nil {
-			r.o.Report(fmt.Errorf("trace: in %s %s", r.o.Path, c.cut))
-		}
-		r.mu.Lock()
-		if cap(c.out) <= 4*writeBytes && len(r.spare) < 2 {
-			r.spare = append(r.spare, c.out[:0])
-		}
-		r.mu.Unlock()
+	err := w.all(q)
+	for _, cut := range w.said {
+		r.o.Report(fmt.Errorf("trace: in %s %s", r.o.Path, cut))
 	}
-	return nil
-}
-
-// failed gives up what was not written. The next line follows the last one that
-// was.
-func (r *Recorder) failed(w *writer, queue []chunk, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, c := range append(queue, r.queue...) {
-		r.lost += c.lines
-		if c.cut != nil {
-			r.lost += c.cut.Lost
-		}
-	}
-	r.queue, r.queued = nil, 0
-	r.sum, r.segment, r.bytes, r.bare = w.sum, w.segment, w.size, w.size == 0
-	r.broken, r.cut, r.why = true, true, err.Error()
-}
-
-// chunk appends whole lines, or nothing.
-func (w *writer) chunk(c *chunk) error {
-	if c.rotate || w.f == nil {
-		if err := w.rotate(); err != nil {
-			return err
-		}
-	}
-	n, err := w.f.Write(c.out)
 	if err != nil {
-		return errors.Join(err, w.takeBack(n))
+		// What was not written is given up. The next line follows the last one
+		// that was.
+		r.lost += decisions(q.items[w.kept:]) + decisions(r.queue.items)
+		r.queue.empty()
+		r.broken, r.cut, r.why, r.next = true, true, err.Error(), false
+	} else if !r.marked && w.size >= max(w.limit+w.snap, 2*w.snap) {
+		r.next = true
 	}
-	w.size += int64(n)
-	w.sum, w.segment = c.sum, c.segment
-	return nil
-}
-
-// takeBack removes what was written in part. Should that fail, the file ends in a
-// torn line, which a reader knows, and another is begun.
-func (w *writer) takeBack(n int) error {
-	if n == 0 {
-		return nil
-	}
-	_, err := w.f.Seek(w.size, io.SeekStart)
-	if err == nil {
-		err = w.f.Truncate(w.size)
-	}
-	if err != nil {
-		w.close()
-	}
+	q.empty()
+	r.spare = q
 	return err
 }
 
-// rotate begins another file, and keeps the ones before it. An empty one is used
-// again.
-func (w *writer) rotate() error {
-	w.close()
-	if info, err := os.Stat(w.o.Path); err == nil && info.Size() > 0 {
-		for i := w.o.Keep; i > 0; i-- {
-			err := os.Rename(w.older(i-1), w.older(i))
-			if err != nil && !errors.Is(err, os.ErrNotExist) {
+// all writes a queue. With an error, kept says how many of its items are written.
+func (w *writer) all(q queue) error {
+	w.kept, w.said, w.telling = 0, w.said[:0], w.telling[:0]
+	w.c.out, w.sum, w.segment = w.c.out[:0], w.good.sum, w.good.segment
+	for i, it := range q.items {
+		if it.mark != nil && it.mark.rotate {
+			if err := w.put(i); err != nil {
+				return err
+			}
+			if err := w.rotate(); err != nil {
+				return err
+			}
+		}
+		if it.mark != nil {
+			w.mark(it.mark)
+		} else {
+			mark := w.c.begin()
+			w.c.writeDecision(it.now, it.event, q.effects[:it.effects])
+			w.end(mark)
+			q.effects = q.effects[it.effects:]
+		}
+		if len(w.c.out) >= writeBytes {
+			if err := w.put(i + 1); err != nil {
 				return err
 			}
 		}
 	}
-	f, err := w.o.create(w.o.Path)
-	if err != nil {
-		return err
+	return w.put(len(q.items))
+}
+
+func (w *writer) mark(m *mark) {
+	if w.size == 0 && len(w.c.out) == 0 && m.header.Format != 0 {
+		w.segment++
+		w.snap = 0
+		m.header.Segment, m.header.After = w.segment, sumText(w.sum)
+		mark := w.c.begin()
+		w.c.header(&m.header)
+		w.end(mark)
 	}
-	w.f, w.size = f, 0
+	if m.cut != nil && w.size+int64(len(w.c.out)) > 0 {
+		mark := w.c.begin()
+		w.c.cutFields(m.cut)
+		w.end(mark)
+		w.telling = append(w.telling, m.cut)
+	}
+	if m.snapshot != nil {
+		mark := len(w.c.out)
+		w.c.out = append(w.c.out, m.snapshot...)
+		w.end(mark)
+		w.snap += int64(len(m.snapshot))
+	}
+}
+
+func (w *writer) end(mark int) { w.sum = w.c.endLine(mark, w.sum) }
+
+// put writes the lines of the items before the i-th.
+func (w *writer) put(i int) error {
+	if len(w.c.out) > 0 {
+		if w.f == nil {
+			if err := w.rotate(); err != nil {
+				return err
+			}
+		}
+		if err := w.append(w.c.out); err != nil {
+			return err
+		}
+	}
+	w.said, w.telling = append(w.said, w.telling...), w.telling[:0]
+	w.kept, w.good.sum, w.good.segment = i, w.sum, w.segment
+	w.c.out = w.c.out[:0]
 	return nil
-}
-
-func (w *writer) close() {
-	if w.f != nil {
-		_ = w.f.Close() // what it wrote is in the hands of the system
-		w.f, w.size = nil, 0
-	}
-}
-
-// older is the name of the i-th file before the one written.
-func (w *writer) older(i int) string {
-	if i == 0 {
-		return w.o.Path
-	}
-	return fmt.Sprintf("%s.%d", w.o.Path, i)
 }
