@@ -146,27 +146,22 @@ func (r *replays) file(path string) error {
 
 // story is what is told, of one cell or of the nodes.
 func (r *replays) story(cell string) ([]trace.Fact, error) {
-	all := r.facts()
 	if cell == "" {
-		return trace.Collapse(trace.OfNode(all)), nil
+		return r.told(trace.OfNode), nil
 	}
-	return r.ofCell(all, cell)
-}
-
-func (r *replays) ofCell(all []trace.Fact, cell string) ([]trace.Fact, error) {
-	cells := trace.Cells(all)
+	cells := trace.Cells(r.told(func(all []trace.Fact) []trace.Fact { return all }))
 	if !slices.Contains(cells, cell) {
 		return nil, fmt.Errorf("nothing happened to a cell %q; there are %d: %s", cell, len(cells), strings.Join(cells[:min(len(cells), 20)], ", "))
 	}
-	return trace.Collapse(trace.OfCell(all, cell)), nil
+	return r.told(func(all []trace.Fact) []trace.Fact { return trace.OfCell(all, cell) }), nil
 }
 
-// facts are all facts of all files.
-func (r *replays) facts() []trace.Fact {
+// told are the facts of all files that are selected, with the runs of each as one.
+func (r *replays) told(selected func([]trace.Fact) []trace.Fact) []trace.Fact {
 	var all [][]trace.Fact
 	for _, one := range r.done {
 		if one.narrator != nil {
-			all = append(all, one.narrator.Facts())
+			all = append(all, trace.Collapse(selected(one.narrator.Facts())))
 		}
 	}
 	return trace.Merge(all...)

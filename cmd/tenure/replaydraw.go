@@ -13,11 +13,10 @@ func (r *replays) draw(o replayOptions) (err error) {
 	if o.diagram == "" {
 		return nil
 	}
-	all := r.facts()
-	title, facts := "Tenure: "+strings.Join(r.names(), ", "), trace.Collapse(trace.Overview(all))
+	title, facts := "Tenure: "+strings.Join(r.names(), ", "), r.told(trace.Overview)
 	if o.cell != "" {
 		title = "Tenure: the cell " + o.cell
-		if facts, err = r.ofCell(all, o.cell); err != nil {
+		if facts, err = r.story(o.cell); err != nil {
 			return err
 		}
 	}

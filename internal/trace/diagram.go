@@ -283,8 +283,10 @@ func (d *Diagram) ownershipBars(source int, cell core.CellName) {
 		case f.Kind == Owned && f.Cell == cell:
 			end(f.Wall)
 			open = &bar{lane: at, class: "owned", from: d.yAt(f.Wall), label: fmt.Sprintf("epoch %d", f.Epoch), offset: 11}
-		case f.Kind == Leaving && f.Cell == cell, f.Kind == Ended, f.Kind == Fenced:
+		case f.Kind == Leaving && f.Cell == cell, f.Kind == Ended:
 			end(f.Wall)
+		case f.Kind == Fenced: // a process that was stopped finds out late
+			end(until)
 		}
 	}
 	end(until)

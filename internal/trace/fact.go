@@ -75,16 +75,17 @@ func dur(t core.Time) string {
 // Clock is a wall time for people.
 func Clock(t time.Time) string { return t.Format("15:04:05.000") }
 
-// Collapse tells each uneventful run as one fact. Runs of a few are left alone.
+// Collapse tells each uneventful run among the facts of one trace as one fact. Runs
+// of one or two are left alone.
 func Collapse(facts []Fact) []Fact {
-	const few = 6
+	const few = 6 // two renewals, or one request and a half
 	var out []Fact
 	for i := 0; i < len(facts); {
 		j := i + 1
 		for j < len(facts) && facts[j].continues(facts[i]) {
 			j++
 		}
-		if j-i <= few {
+		if j-i < few {
 			out = append(out, facts[i:j]...)
 		} else {
 			out = append(out, summary(facts[i:j]))

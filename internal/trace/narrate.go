@@ -85,7 +85,7 @@ func (n *Narrator) tellEvent(ev core.Event) {
 			n.peerRead(e)
 		}
 	case core.LeasesListed:
-		n.tell(laneBucket, laneSelf, fmt.Sprintf("%d leases", len(e.Nodes)), "the bucket lists the leases of %d nodes: %v", len(e.Nodes), e.Nodes)
+		n.tell(laneBucket, laneSelf, fmt.Sprintf("leases: %d", len(e.Nodes)), "the bucket has the leases of %v", e.Nodes)
 	case core.Probed:
 		if e.OK {
 			n.tell(string(e.Node), laneSelf, "lives", "%s answers the probe: it can be reached", e.Node).Peer = e.Node

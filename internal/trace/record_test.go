@@ -296,7 +296,7 @@ func TestOpenFails(t *testing.T) {
 // benchState holds its lease for as long as a benchmark runs, and owns a cell.
 func benchState(b *testing.B, record func(*core.State, core.Time, core.Event, []core.Effect)) *core.State {
 	cfg := testConfig
-	cfg.TTL, cfg.Renew, cfg.IdleAfter = 1<<60, 1<<59, 0
+	cfg.TTL, cfg.Renew, cfg.IdleAfter, cfg.MaxCells = 1<<60, 1<<59, 0, 0
 	s, err := core.New(cfg)
 	if err != nil {
 		b.Fatal(err)
@@ -372,4 +372,30 @@ func (w *warm) turn(b *testing.B) {
 	if w.s.Counts().Owned != 1 || w.s.Counts().Requests != 0 {
 		b.Fatalf("not warm requests: %+v", w.s.Counts())
 	}
+}
+
+// BenchmarkSnapshot is what the node waits for when a file is followed by another,
+// with 100,000 idle cells.
+func BenchmarkSnapshot(b *testing.B) {
+	s := benchState(b, func(*core.State, core.Time, core.Event, []core.Effect) {})
+	for i := range 100_000 {
+		cell, id := core.CellName(fmt.Sprintf("tenant:room-%08d", i)), core.RequestID(i+10)
+		now := core.Time(1000 + i)
+		read := s.Step(now, core.Arrive{ID: id, Cell: cell, Deadline: now + 30000})[0].(core.ReadOwner)
+		claim := s.Step(now, core.OwnerRead{Op: read.Op, Cell: cell, Outcome: core.Absent})[0].(core.WriteOwner)
+		hook := s.Step(now, core.OwnerWritten{Op: claim.Op, Cell: cell, Outcome: core.Applied, Version: core.Version(fmt.Sprintf(`"%032x"`, i))})[0].(core.Activate)
+		s.Step(now, core.Activated{Op: hook.Op, Cell: cell, OK: true})
+		s.Step(now, core.Ready{ID: id})
+		s.Step(now, core.Done{ID: id})
+	}
+	var r Recorder
+	size := 0
+	best := time.Hour
+	for b.Loop() {
+		from := time.Now()
+		size = len(r.snapshot(s))
+		best = min(best, time.Since(from))
+	}
+	b.ReportMetric(float64(size)/100_000, "B/cell")
+	b.ReportMetric(float64(best)/100_000, "best-ns/cell")
 }
