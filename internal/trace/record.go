@@ -31,8 +31,9 @@ type Options struct {
 	// goroutine of the Recorder.
 	Report func(error)
 
-	create  func(path string) (file, error) // for tests
-	session string
+	create   func(path string) (file, error) // for tests
+	session  string
+	snapshot int // the largest snapshot, in cells and requests
 }
 
 const (
@@ -49,6 +50,10 @@ const (
 	// snapshotShare bounds what snapshots take of the node's time: after one that
 	// took d, there is none for snapshotShare*d.
 	snapshotShare = 50
+	// maxSnapshot is how many cells and requests a node may have for a snapshot of
+	// it: at about a microsecond each, it could cost a node with the shortest lease
+	// its authority otherwise.
+	maxSnapshot = 200_000
 )
 
 // Recorder writes a trace. Record, for which the node waits, only notes the
@@ -128,6 +133,7 @@ func Open(o Options) (*Recorder, error) {
 	def(&o.Keep, defaultKeep)
 	def(&o.Queue, defaultQueue)
 	def(&o.session, rand.Text()[:12])
+	def(&o.snapshot, maxSnapshot)
 	if o.Wall == nil {
 		o.Wall = time.Now
 	}
@@ -183,7 +189,10 @@ func (r *Recorder) add(s *core.State, now core.Time, ev core.Event, effects []co
 		r.mark(mark{header: r.header(s, now)})
 	}
 	r.queue.add(now, ev, effects)
-	if r.next && r.isCalm() {
+	switch {
+	case r.next && r.size(s) > r.o.snapshot:
+		r.cut, r.why = true, fmt.Sprintf("the file is full, and a snapshot of more than %d cells and requests would hold up the node", r.o.snapshot)
+	case r.next && r.isCalm():
 		r.next, r.marked = false, true
 		r.mark(mark{rotate: true, header: r.header(s, now), snapshot: r.snapshot(s)})
 	}
@@ -198,10 +207,12 @@ func (r *Recorder) add(s *core.State, now core.Time, ev core.Event, effects []co
 // goOn says what is missing and goes on from a snapshot, once what was recorded
 // before it is written.
 func (r *Recorder) goOn(s *core.State, now core.Time) {
-	if len(r.queue.items) > 0 || !r.isCalm() {
+	if len(r.queue.items) > 0 || r.size(s) > r.o.snapshot || !r.isCalm() {
 		return
 	}
-	r.mark(mark{header: r.header(s, now), cut: r.missing(), snapshot: r.snapshot(s)})
+	rotate := r.next
+	r.next, r.marked = false, rotate
+	r.mark(mark{rotate: rotate, header: r.header(s, now), cut: r.missing(), snapshot: r.snapshot(s)})
 	signal(r.wake)
 }
 
@@ -214,10 +225,16 @@ func (r *Recorder) header(s *core.State, now core.Time) Header {
 	return Header{Format: Format, Version: r.o.Version, Session: r.o.session, Name: r.o.Name, Wall: r.o.Wall(), Now: now, Config: s.Config()}
 }
 
+// size is of a state, in cells and requests.
+func (r *Recorder) size(s *core.State) int {
+	n := s.Counts()
+	return n.Owned + n.Leaving + n.Resolving + n.Routes + n.Requests
+}
+
 // snapshot is taken while the node waits, so there is none for a while after it.
 func (r *Recorder) snapshot(s *core.State) []byte {
 	from := time.Now()
-	var c codec
+	c := codec{out: make([]byte, 0, 4096+200*r.size(s))}
 	c.begin()
 	c.Group("snapshot", func() { s.Save(&c) })
 	now := time.Now()

@@ -75,6 +75,9 @@ func TestRecordAndReplay(t *testing.T) {
 		})
 		x.run(2000)
 		closeIt(t, r)
+		if !x.s.Held() {
+			t.Errorf("seed %d: the session did not last", seed)
+		}
 		p := replay(t, r.o.Path, nil)
 		if p.Difference != nil || p.Decisions != steps || p.Torn || len(p.Gaps) > 0 {
 			t.Fatalf("seed %d: %d decisions of %d, %+v\n%v", seed, p.Decisions, steps, p.Result, p.Difference)
@@ -109,7 +112,7 @@ func TestRotation(t *testing.T) {
 		if i > 0 && !prior.continues(p.Header) {
 			t.Errorf("%s does not continue the file before: %+v", name, p.Header)
 		}
-		if info, err := os.Stat(name); err != nil || info.Size() > 60000 {
+		if info, err := os.Stat(name); err != nil || info.Size() > 150000 {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
 		prior = p
@@ -283,6 +286,44 @@ func TestCloseSaysWhatIsMissing(t *testing.T) {
 		}
 		if data, err := os.ReadFile(r.o.Path); err != nil || len(data) != 0 {
 			t.Errorf("the file holds %q, %v", data, err)
+		}
+	})
+}
+
+// A node with too many cells for a snapshot is not held up by one: its trace ends
+// with its first file, and goes on when it has fewer.
+func TestTooLargeForASnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := Options{FileBytes: 5000, snapshot: 3, Path: filepath.Join(t.TempDir(), "trace")}
+		r := open(t, o)
+		total := 0
+		x := newSession(t, 17, func(s *core.State, now core.Time, ev core.Event, effects []core.Effect) {
+			total++
+			r.Record(s, now, ev, effects)
+		})
+		for range 30 {
+			x.run(20)
+			settle(t)
+		}
+		if size := r.size(x.s); size <= 3 {
+			t.Fatalf("the session has only %d cells and requests", size)
+		}
+		if info, err := os.Stat(o.Path); err != nil || info.Size() > 15000 {
+			t.Errorf("the file went on growing: %v, %v", info, err)
+		}
+		for _, id := range x.open { // and an end
+			x.step(core.Done{ID: id})
+		}
+		x.step(core.Drain{})
+		x.now += testConfig.DrainDeadline
+		x.step(core.Tick{})
+		settle(t)
+		x.step(core.Tick{})
+		settle(t)
+		closeIt(t, r)
+		p := replay(t, o.Path, nil)
+		if p.Difference != nil || len(p.Gaps) == 0 || !strings.Contains(p.Gaps[0].Why, "more than 3 cells and requests would hold up the node") {
+			t.Errorf("%+v", p.Result)
 		}
 	})
 }

@@ -22,6 +22,7 @@ type session struct {
 	open     []core.RequestID
 	version  int
 	owners   map[core.CellName]core.OwnerRead
+	lease    core.LeaseRead
 }
 
 var testConfig = core.Config{
@@ -54,9 +55,12 @@ func (x *session) run(n int) {
 		switch k := x.rng.IntN(10); {
 		case k < 6 && len(x.todo) > 0:
 			i := x.rng.IntN(len(x.todo))
+			if lease := slices.IndexFunc(x.todo, ownLease); lease >= 0 && x.rng.IntN(20) > 0 {
+				i = lease // else the session is soon over
+			}
 			e := x.todo[i]
 			x.todo = slices.Delete(x.todo, i, i+1)
-			x.now += core.Time(x.rng.IntN(30))
+			x.now += core.Time(x.rng.IntN(20))
 			if ev := x.answer(e); ev != nil {
 				x.step(ev)
 			}
@@ -66,7 +70,7 @@ func (x *session) run(n int) {
 			x.step(core.Arrive{ID: x.requests, Cell: x.cell(), Deadline: x.now + 30000,
 				Forwarded: x.odds(5), Own: x.odds(8), Try: x.odds(2)})
 		case k == 8:
-			x.now = max(x.now, min(x.s.Next(), x.now+5000))
+			x.now = max(x.now, min(x.s.Next(), x.now+1000))
 			x.step(core.Tick{})
 		case len(x.open) > 0:
 			i := x.rng.IntN(len(x.open))
@@ -74,6 +78,16 @@ func (x *session) run(n int) {
 			x.open = slices.Delete(x.open, i, i+1)
 		}
 	}
+}
+
+func ownLease(e core.Effect) bool {
+	switch e := e.(type) {
+	case core.WriteLease:
+		return true
+	case core.ReadLease:
+		return e.Own
+	}
+	return false
 }
 
 func (x *session) odds(n int) bool     { return x.rng.IntN(n) == 0 }
@@ -98,9 +112,14 @@ func (x *session) answer(e core.Effect) core.Event {
 	case core.Mint:
 		return core.Minted{Op: e.Op, Node: core.NodeID(fmt.Sprintf("me-%d", e.Op)), Generation: "g", Contact: core.Contact{Addr: "a:1", Protocol: 1}}
 	case core.WriteLease:
-		v := x.next()
-		return core.LeaseWritten{Op: e.Op, Outcome: core.Applied, Version: v, Stamps: core.Stamps{Date: x.now + 77, HasDate: true, Modified: x.now + 77, HasModified: true}}
+		x.lease = core.LeaseRead{Outcome: core.Found, Lease: e.Lease, Version: x.next()}
+		return core.LeaseWritten{Op: e.Op, Outcome: core.Applied, Version: x.lease.Version, Stamps: core.Stamps{Date: x.now + 77, HasDate: true, Modified: x.now + 77, HasModified: true}}
 	case core.ReadLease:
+		if e.Own {
+			r := x.lease
+			r.Op, r.Node = e.Op, e.Node
+			return r
+		}
 		if x.odds(3) {
 			return core.LeaseRead{Op: e.Op, Node: e.Node, Outcome: core.Absent}
 		}
