@@ -125,7 +125,7 @@ func attendProcess(stop, kill context.Context, cmd *exec.Cmd) error {
 // operator address.
 func childEnv(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
-		return strings.HasPrefix(v, "TENURE_ADVERTISE=") || strings.HasPrefix(v, "TENURE_ADMIN_TOKEN=")
+		return strings.HasPrefix(v, "TENURE_ADVERTISE=") || strings.HasPrefix(v, "TENURE_ADMIN_TOKEN=") || strings.HasPrefix(v, "TENURE_TRACE=")
 	})
 }
 
