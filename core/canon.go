@@ -52,22 +52,30 @@ func (s *State) Canon(c *Canon) {
 	c.until(s.drain.ends)
 }
 
-// Awaits reports whether the completion of an operation would still be taken.
-func (s *State) Awaits(op OpID) bool {
-	if op == s.lease.op || op == s.lease.listOp {
-		return op != 0
-	}
-	for _, p := range s.peers.sorted() {
-		if p.op == op || p.probe == op {
-			return true
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.cells.byName)) {
-		if w := s.cells.byName[name].work; w != nil && w.op == op {
-			return true
-		}
+// Awaits reports whether the completion of an effect would still be taken.
+func (s *State) Awaits(e Effect) bool {
+	switch e := e.(type) {
+	case WriteLease:
+		return s.lease.op == e.Op
+	case ListLeases:
+		return s.lease.listOp == e.Op
+	case ReadLease:
+		p := s.peers.byID[e.Node]
+		return s.lease.op == e.Op || p != nil && p.op == e.Op
+	case Probe:
+		p := s.peers.byID[e.Node]
+		return p != nil && p.probe == e.Op
+	case ReadOwner:
+		return s.cellAwaits(e.Cell, e.Op)
+	case WriteOwner:
+		return s.cellAwaits(e.Cell, e.Op)
 	}
 	return false
+}
+
+func (s *State) cellAwaits(name CellName, op OpID) bool {
+	c := s.cells.byName[name]
+	return c != nil && c.work != nil && c.work.op == op
 }
 
 // Number appends a number that is not negative; small ones take one byte.

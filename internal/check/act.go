@@ -281,21 +281,10 @@ func (w *world) awaited(o op) bool {
 	if o.to != 0 {
 		return m.request(o.to) >= 0
 	}
-	switch e := o.effect.(type) {
-	case core.WriteLease:
-		return m.state.Awaits(e.Op)
-	case core.ReadLease:
-		return m.state.Awaits(e.Op)
-	case core.ListLeases:
-		return m.state.Awaits(e.Op)
-	case core.ReadOwner:
-		return m.state.Awaits(e.Op)
-	case core.WriteOwner:
-		return m.state.Awaits(e.Op)
-	case core.Probe:
-		return m.state.Awaits(e.Op)
+	if _, forward := o.effect.(core.Forward); forward {
+		return true // cancel ends it
 	}
-	return true // a forward: cancel ends it
+	return m.state.Awaits(o.effect)
 }
 
 func isWrite(e core.Effect) bool {

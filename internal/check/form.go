@@ -130,14 +130,14 @@ func (f *former) name(id core.NodeID) byte {
 
 func (f *former) leases() {
 	sorted := slices.Clone(f.w.leases)
-	slices.SortFunc(sorted, func(a, b lease) int { return int(f.node(a.Node)) - int(f.node(b.Node)) })
+	slices.SortFunc(sorted, func(a, b *lease) int { return int(f.node(a.Node)) - int(f.node(b.Node)) })
 	f.number(int64(len(sorted)))
 	for _, l := range sorted {
 		f.lease(l)
 	}
 }
 
-func (f *former) lease(l lease) {
+func (f *former) lease(l *lease) {
 	f.buf = append(f.buf, f.node(l.Node), f.version(l.version), flag(l.Released))
 	if f.w.cfg.Stamps {
 		f.age(f.w.now-l.modified, 3)

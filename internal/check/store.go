@@ -44,7 +44,7 @@ func (w *world) stamps() core.Stamps {
 }
 
 func (w *world) leaseOf(id core.NodeID) int {
-	return slices.IndexFunc(w.leases, func(l lease) bool { return l.Node == id })
+	return slices.IndexFunc(w.leases, func(l *lease) bool { return l.Node == id })
 }
 
 func (w *world) writeLease(o op, e core.WriteLease) core.Event {
@@ -53,7 +53,7 @@ func (w *world) writeLease(o op, e core.WriteLease) core.Event {
 	if at < 0 && e.Expect != "" || at >= 0 && w.leases[at].version != e.Expect {
 		return ev
 	}
-	l := lease{Lease: e.Lease, version: w.version(), modified: w.now}
+	l := &lease{Lease: e.Lease, version: w.version(), modified: w.now}
 	if at < 0 {
 		w.leases = append(w.leases, l)
 	} else {

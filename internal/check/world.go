@@ -14,7 +14,7 @@ type world struct {
 	now      core.Time // real time
 	machines []machine
 	cells    []record // what the bucket says of each cell
-	leases   []lease  // that exist
+	leases   []*lease // that exist; none is ever written to
 	flight   []op
 	budget   [faults]int8
 	begun    []core.Epoch // per cell, the highest at which something began

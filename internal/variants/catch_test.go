@@ -44,6 +44,8 @@ func (c catcher) catch() (caught, error) {
 			cfg.Stamps = true
 		case "evict":
 			cfg.Evict = true
+		case "one": // request at a time
+			cfg.Requests = 1
 		case "none":
 		default:
 			f, err := check.ParseFault(word)

@@ -7,7 +7,7 @@ var variants = []variant{
 		edits: []edit{{"core/peer.go",
 			"return max(s.cfg.TTL, min(p.lease.TTL, never/4)) + s.cfg.Slack",
 			"return max(s.cfg.TTL, min(p.lease.TTL, never/4))"}},
-		by: []catcher{{Check: "rates,pause"}},
+		by: []catcher{{Check: "rates,pause,one"}},
 	},
 	{
 		name: "an absent lease is dead at once",
