@@ -78,6 +78,32 @@ func (s *State) cellAwaits(name CellName, op OpID) bool {
 	return c != nil && c.work != nil && c.work.op == op
 }
 
+// Names reports whether anything here leads to a node: a cell, or a request.
+func (s *State) Names(id NodeID) bool {
+	for _, name := range slices.Sorted(maps.Keys(s.cells.byName)) {
+		if s.cells.byName[name].owner == id {
+			return true
+		}
+	}
+	p := s.peers.byID[id]
+	return p != nil && (len(p.sent) > 0 || len(p.cells) > 0)
+}
+
+// Forget drops all that is known of a node that is not named here. If no record
+// names it either, and it runs no more, it never will be: to know it changes
+// nothing any more.
+func (s *State) Forget(id NodeID) {
+	if p := s.peers.byID[id]; p != nil {
+		s.peers.reading -= count(p.op != 0)
+		delete(s.peers.byID, id)
+	}
+	delete(s.peers.dead, id)
+	is := func(n NodeID) bool { return n == id }
+	s.peers.deadOrder = slices.DeleteFunc(s.peers.deadOrder, is)
+	s.peers.unread = slices.DeleteFunc(s.peers.unread, is)
+	s.timers.trim(s)
+}
+
 // Number appends a number that is not negative; small ones take one byte.
 func (c *Canon) Number(n int64) {
 	for ; n > 0x7f; n >>= 7 {

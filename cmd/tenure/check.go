@@ -21,6 +21,7 @@ type checkOptions struct {
 	nodes, cells, requests int
 	faults                 string
 	rates, stamps, evict   bool
+	noRestart              bool
 	timeLimit              time.Duration
 	stateLimit             int
 	json                   bool
@@ -40,6 +41,7 @@ func (o *checkOptions) define(f *pflag.FlagSet) {
 	f.BoolVar(&o.rates, "rates", false, "the first node's clock is as slow, the last one's as fast, as is allowed")
 	f.BoolVar(&o.stamps, "stamps", false, "the store stamps its answers, so that leases are judged by their age too")
 	f.BoolVar(&o.evict, "evict", false, "cells are evicted at any moment")
+	f.BoolVar(&o.noRestart, "no-restart", false, "where a process ended, none follows: a much smaller space")
 	f.DurationVar(&o.timeLimit, "time-limit", 0, "`DURATION` after which a run ends, with what was seen by then")
 	describeDefault(f, "time-limit", "none")
 	f.IntVar(&o.stateLimit, "state-limit", 0, "`STATES` after which a run ends, with what was seen by then")
@@ -83,7 +85,7 @@ func (p *program) checkCommand() *cobra.Command {
 // runs are the searches that the flags ask for.
 func (o *checkOptions) runs() ([]check.Config, error) {
 	base := check.Config{
-		Nodes: o.nodes, Cells: o.cells, Requests: o.requests, Rates: o.rates, Stamps: o.stamps, Evict: o.evict,
+		Nodes: o.nodes, Cells: o.cells, Requests: o.requests, Rates: o.rates, Stamps: o.stamps, Evict: o.evict, NoRestart: o.noRestart,
 		MaxTime: o.timeLimit, MaxStates: o.stateLimit,
 	}
 	each := eachFault

@@ -81,6 +81,7 @@ func (a *actor) send(e core.Effect) {
 
 func (a *actor) Mint(e core.Mint) {
 	m := a.m()
+	a.w.leave(m.id)
 	m.life++
 	m.id = nodeID(a.i, m.life)
 	m.end, m.anchors = 0, nil
@@ -211,7 +212,8 @@ func (w *world) endProcess(i int) {
 		w.cancel(i, r.id)
 		w.reply(r, func(id core.RequestID) core.Event { return core.ForwardFailed{ID: id, How: core.ForwardBroken} })
 	}
-	*m = machine{id: m.id, life: m.life, clock: m.clock}
+	w.leave(m.id)
+	*m = machine{life: m.life, clock: m.clock}
 	w.settle()
 }
 
@@ -271,6 +273,78 @@ func (w *world) canLand(o op) bool {
 		return at < 0 && e.Expect == "" || at >= 0 && (w.leases[at].version == e.Expect || e.Expect == "" && w.may(Delete))
 	}
 	return false
+}
+
+// leave notes that a session has ended.
+func (w *world) leave(id core.NodeID) {
+	if id != "" {
+		w.gone = append(w.gone[:len(w.gone):len(w.gone)], id)
+	}
+}
+
+// collect has everybody forget the sessions that have ended and that nothing leads
+// to any more: no ownership record, no cell or request of a node, nothing under way.
+// What is known of them can change nothing, and would only make states differ.
+func (w *world) collect() {
+	for _, id := range w.gone {
+		if w.named(id) {
+			continue
+		}
+		w.gone = slices.DeleteFunc(slices.Clone(w.gone), func(n core.NodeID) bool { return n == id })
+		for i := range w.machines {
+			if m := &w.machines[i]; m.state != nil {
+				m.state, m.form = m.state.Clone(), nil
+				m.state.Forget(id)
+			}
+		}
+		w.leases = slices.DeleteFunc(w.leases, func(l *lease) bool { return l.Node == id })
+		w.flight = slices.DeleteFunc(w.flight, func(o op) bool {
+			wr, write := o.effect.(core.WriteLease)
+			return write && wr.Lease.Node == id || about(o) == id
+		})
+		w.settle()
+		return // one at a time: what is gone has changed
+	}
+}
+
+// named reports whether anything leads to a session that has ended.
+func (w *world) named(id core.NodeID) bool {
+	for _, r := range w.cells {
+		if r.Node == id {
+			return true
+		}
+	}
+	for i := range w.machines {
+		if m := &w.machines[i]; m.state != nil && (m.state.Names(id) || len(m.todo) > 0) {
+			return true
+		}
+	}
+	for _, o := range w.flight {
+		if wr, write := o.effect.(core.WriteOwner); write && !o.done && wr.Owner.Node == id {
+			return true
+		}
+		if ev, read := o.event.(core.OwnerRead); read && ev.Owner.Node == id {
+			return true
+		}
+		if _, list := o.event.(core.LeasesListed); list {
+			return true
+		}
+		if f, forward := o.effect.(core.Forward); forward && f.Node == id {
+			return true
+		}
+	}
+	return false
+}
+
+// about is the node that an operation asks about.
+func about(o op) core.NodeID {
+	switch e := o.effect.(type) {
+	case core.ReadLease:
+		return e.Node
+	case core.Probe:
+		return e.Node
+	}
+	return ""
 }
 
 func (w *world) awaited(o op) bool {

@@ -184,7 +184,9 @@ func (w *world) machineChoices(i int, cs *[]choice) (urgent bool) {
 	m, a := &w.machines[i], uint8(i)
 	switch {
 	case m.state == nil:
-		*cs = append(*cs, choice{kind: boot, a: a})
+		if m.life == 0 || !w.cfg.NoRestart {
+			*cs = append(*cs, choice{kind: boot, a: a})
+		}
 		return false
 	case m.frozen:
 		*cs = append(*cs, choice{kind: thaw, a: a})
@@ -246,6 +248,7 @@ func (w *world) make(c choice) *world {
 	}
 	n.happen(c, stop)
 	n.settle()
+	n.collect()
 	n.judgeMoment()
 	return n
 }

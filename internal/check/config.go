@@ -65,6 +65,8 @@ type Config struct {
 	Stamps bool
 	// Evict has cells evicted.
 	Evict bool
+	// NoRestart: where a process ended none follows.
+	NoRestart bool
 
 	// MaxStates and MaxTime end the search before all was seen; 0: no limit.
 	MaxStates int

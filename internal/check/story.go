@@ -94,5 +94,5 @@ func describe(v any) string {
 var emptyFields = strings.NewReplacer(
 	" Stamps:{Date:0 HasDate:false Modified:0 HasModified:false}", "", " Fresh:false", "", " Own:false", "",
 	" Try:false", "", " Forwarded:false", "", " Evidence:<nil>", "", " Refusal:{Code: Ran:false RetryAfter:0 Detail: Node: Epoch:0}", "",
-	" Takeover:false", "", " Detail:", "", " Released:false", "",
+	" Takeover:false", "", " Released:false", "",
 )

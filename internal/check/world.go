@@ -19,6 +19,8 @@ type world struct {
 	budget   [faults]int8
 	begun    []core.Epoch // per cell, the highest at which something began
 	versions int          // given out
+	// gone are sessions that have ended and that something may still lead to.
+	gone []core.NodeID
 
 	bad   string // the first violation
 	story *story // nil: not told
