@@ -328,7 +328,9 @@ func (f *former) event(ev core.Event) {
 	stamps := func(st core.Stamps) {
 		if f.w.cfg.Stamps {
 			f.age(f.w.now-st.Date, 0)
-			f.age(f.w.now-st.Modified, 3)
+			if st.HasModified {
+				f.age(f.w.now-st.Modified, 3)
+			}
 		}
 	}
 	switch ev := ev.(type) {
