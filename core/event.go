@@ -29,6 +29,10 @@ const (
 	Contended                      // not applied, because another write was under way: send it again
 )
 
+func (o WriteOutcome) String() string {
+	return [...]string{"ambiguous", "applied", "rejected", "not-applied", "contended"}[o]
+}
+
 // ReadOutcome is what is known of a read.
 type ReadOutcome uint8
 
@@ -41,6 +45,10 @@ const (
 	Absent                        // the store's own "no such object"
 	BadRecord                     // something that is not ours; never overwritten
 )
+
+func (o ReadOutcome) String() string {
+	return [...]string{"failed", "found", "absent", "bad-record"}[o]
+}
 
 // Stamps are two readings of the store's clock that came with one answer, in
 // the Config's unit since an arbitrary instant, the same for all answers. Their
@@ -174,6 +182,10 @@ const (
 	NotMine                             // the peer says that another node owns the cell; not run
 	PeerRefused                         // the peer refused it before it was dispatched, for another reason
 )
+
+func (f ForwardFailure) String() string {
+	return [...]string{"not-connected", "broken", "not-mine", "refused"}[f]
+}
 
 // ForwardFailed ends a forward that brought no answer of the cell.
 type ForwardFailed struct {

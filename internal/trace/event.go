@@ -2,12 +2,23 @@ package trace
 
 import "github.com/tenure-go/tenure/core"
 
-// The words for what is a number in the core, in the order of its constants.
+// The words for what is a number in the core.
 var (
-	writeOutcomes   = []string{"ambiguous", "applied", "rejected", "not-applied", "contended"}
-	readOutcomes    = []string{"failed", "found", "absent", "bad-record"}
-	forwardFailures = []string{"not-connected", "broken", "not-mine", "refused"}
+	writeOutcomes   = words(core.Contended)
+	readOutcomes    = words(core.BadRecord)
+	forwardFailures = words(core.PeerRefused)
 )
+
+// words are the core's own for each constant up to the last.
+func words[T interface {
+	~uint8
+	String() string
+}](last T) (all []string) {
+	for v := T(0); v <= last; v++ {
+		all = append(all, v.String())
+	}
+	return all
+}
 
 // writeEvent writes the kind of an event and its fields. A test sees to it that it
 // knows every kind.
