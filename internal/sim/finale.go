@@ -63,13 +63,17 @@ func (w *world) excused(cell core.CellName, a *ask) bool {
 // rest counts what a fleet does that nobody asks anything.
 func (w *world) rest() {
 	ttl := w.plan.ttl
-	w.run(w.t + 4*ttl + int64(w.plan.idleAfter))
+	w.run(w.t + ttl)
 	before := map[*proc]map[string]int{}
-	var at = w.t
-	for _, m := range w.machines {
-		if p := m.proc; p != nil && !p.over && p.state != nil && p.state.Held() {
-			before[p] = copied(p.watch.asks)
+	for _, p := range w.procs {
+		if !p.over && p.state != nil && p.state.Held() && !p.state.Draining() {
+			before[p] = nil // which is long enough up
 		}
+	}
+	w.run(w.t + 4*ttl + int64(w.plan.idleAfter))
+	at := w.t
+	for p := range before {
+		before[p] = copied(p.watch.asks)
 	}
 	w.run(w.t + 12*ttl)
 	for _, m := range w.machines {
