@@ -178,4 +178,3 @@ func refusal(f core.Failure) hopEnd {
 	}
 	return hopEnd{how: core.PeerRefused, refusal: f}
 }
-

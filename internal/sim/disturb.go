@@ -18,11 +18,13 @@ var (
 // disturb changes the course of a request as the faults of the moment want it.
 func (w *world) disturb(o *op, c *course) {
 	for _, f := range w.active {
-		if !f.on(o.p.m) {
+		if !f.on(o.p.m) && f.Kind != kindEdge {
 			continue
 		}
 		if f.Kind == kindCut || f.Kind == kindIsolated {
-			unreachable(f, o, c)
+			if f.Kind == kindCut || w.t >= int64(f.At)+f.stage {
+				unreachable(f, o, c)
+			}
 		} else if o.class != classOther && f.concerns(o) {
 			f.disturb(o, c, w.plan.ttl)
 		}
@@ -108,12 +110,15 @@ func (f *fault) disturb(o *op, c *course, ttl int64) {
 
 func pickError(f *fault, of ...error) error { return of[f.number(len(of))] }
 
-// edge makes renewals succeed seldom, so that they land late, and lets a lease
-// change between the moment at which it is read and the stamp of the answer.
+// edge makes the renewals of one node fail until most of its authority is used up,
+// and lets every lease change between the moment at which it is read and the stamp
+// of the answer.
 func (f *fault) edge(o *op, c *course, ttl int64) {
 	switch {
-	case o.class == classOwn && o.verb == "replace" && f.roll(650+f.mode%4*90):
-		c.fails, c.lands = bucket.NotApplied(errDown), false
+	case o.class == classOwn && o.verb == "replace" && f.on(o.p.m):
+		if o.p.w.t-o.p.watch.landed < ttl*int64(60+f.mode%35)/100 {
+			c.fails, c.lands = bucket.NotApplied(errDown), false
+		}
 	case o.class == classLease && f.roll(600):
 		c.gap += int64(f.number(1000)) * ttl * 45 / 100_000
 	}

@@ -19,7 +19,7 @@ const (
 	kindContended = "contended"      // 409: another write was under way
 	kindCut       = "cut"            // the bucket is out of reach of some nodes
 	kindPeers     = "peers"          // peers are cut off from each other, one way or both
-	kindIsolated  = "isolated"       // both at once
+	kindIsolated  = "isolated"       // both, first the one, then the other
 	kindBlind     = "blind"          // a node can read nobody's lease, or nobody's ownership
 	kindEdge      = "edge"           // renewals land late in the authority, and leases are read slowly
 	kindWall      = "wall"           // a wall clock is off by hours, and steps
@@ -78,6 +78,7 @@ type fault struct {
 	other int    // another machine
 	mode  int    // a number that tells variants of the kind apart
 	odds  int    // in a thousand
+	stage int64  // after which the second part of it begins
 	draw  uint64 // seed of its own rolls
 	rolls uint64
 }
@@ -129,6 +130,13 @@ func (w *world) drawFault(n int) *fault {
 	f.Machine, f.other = r.IntN(w.cfg.Nodes), r.IntN(w.cfg.Nodes)
 	f.mode = r.IntN(1 << 20)
 	f.odds = pick(r, 50, 200, 500, 1000)
+	f.stage = r.Int64N(w.plan.ttl)
+	if r.IntN(2) == 0 {
+		f.stage = 0
+	}
+	if f.Kind == kindEdge || f.Kind == kindIsolated {
+		f.For += time.Duration(w.plan.ttl)
+	}
 	if r.IntN(4) == 0 && broad[f.Kind] {
 		f.Machine = -1
 	}
@@ -142,7 +150,7 @@ func (w *world) drawFault(n int) *fault {
 // broad kinds may strike all machines at once.
 var broad = map[string]bool{
 	kindSlow: true, kindLost: true, kindLate: true, kindRefused: true, kindThrottled: true, kindContended: true,
-	kindBlind: true, kindEdge: true, kindCut: true, kindHooks: true,
+	kindBlind: true, kindCut: true, kindHooks: true,
 }
 
 func drawKind(r *rand.Rand) string {
@@ -230,7 +238,10 @@ func (w *world) struck(m *machine, kinds ...string) *fault {
 func (w *world) separated(from, to *machine) bool {
 	for _, f := range w.active {
 		switch f.Kind {
-		case kindIsolated:
+		case kindEdge, kindIsolated:
+			if f.Kind == kindEdge && f.mode%2 == 0 {
+				continue
+			}
 			if (f.on(from) || f.on(to)) && from != to {
 				return true
 			}

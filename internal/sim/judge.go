@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 
@@ -23,7 +24,8 @@ type watch struct {
 	tickAt  core.Time
 	steps   int
 	asks    map[string]int // of the bucket
-	trouble int64          // of its lease traffic, in real time
+	dead    int            // nodes that it has judged dead
+	landed  int64          // real time of its last applied lease write
 }
 
 // pending is a request as the core has it.
@@ -67,6 +69,9 @@ func (p *proc) traced(d node.Decision) {
 	if !p.over {
 		k.after(d)
 	}
+	if w.bad == nil {
+		p.deciding(d.Effects)
+	}
 }
 
 // event takes note of what the core was told.
@@ -76,6 +81,12 @@ func (k *watch) event(d node.Decision) {
 	case core.Minted:
 		p.w.byID[ev.Node] = p
 		k.applied = 0
+	case core.LeaseRead:
+		dead := d.State.Counts().Dead
+		if dead > k.dead {
+			p.w.judgeVerdict(p, ev)
+		}
+		k.dead = dead
 	case core.Arrive:
 		q := &pending{arrive: ev}
 		k.open, k.byID[ev.ID] = append(k.open, q), q
@@ -169,15 +180,31 @@ func (k *watch) writeOwner(e core.WriteOwner) {
 
 // judgeTakeover: the verdict must be true at this instant of real time.
 func (w *world) judgeTakeover(p *proc, e core.WriteOwner) {
-	v := w.byID[e.Evidence.Node]
-	if v == nil || v.dead || v.over || v.id() != e.Evidence.Node || !v.state.Held() || v.showing() >= v.state.AuthorityEnds() {
-		return
+	if v := w.alive(e.Evidence.Node, e.Evidence.Rule == core.RuleReleased); v != nil {
+		w.violated("takeover", "%s takes %s over from %s, which has authority for %d more: %+v",
+			p.name, e.Cell, v.name, v.state.AuthorityEnds()-v.showing(), *e.Evidence)
 	}
-	if e.Evidence.Rule == core.RuleReleased && v.state.Draining() && v.state.Counts().Owned == 0 {
-		return // its lease lives on, but it serves nothing any more
+}
+
+// judgeVerdict: and so must it be when it is reached.
+func (w *world) judgeVerdict(p *proc, by core.LeaseRead) {
+	if v := w.alive(by.Node, by.Lease.Released); v != nil {
+		w.violated("takeover", "%s judges %s dead, which has authority for %d more: %+v",
+			p.name, v.name, v.state.AuthorityEnds()-v.showing(), by)
 	}
-	w.violated("takeover", "%s takes %s over from %s, which has authority for %d more: %+v",
-		p.name, e.Cell, v.name, v.state.AuthorityEnds()-v.showing(), *e.Evidence)
+}
+
+// alive is the process of a node that has authority; nil: it has none. After its
+// tombstone its lease lives on, but it serves nothing any more.
+func (w *world) alive(id core.NodeID, released bool) *proc {
+	v := w.byID[id]
+	switch {
+	case v == nil || v.dead || v.over || v.id() != id || !v.state.Held() || v.showing() >= v.state.AuthorityEnds():
+		return nil
+	case released && v.state.Draining() && v.state.Counts().Owned == 0:
+		return nil
+	}
+	return v
 }
 
 // end: every request has had its answer by now (L1), and the reason is true.
@@ -302,30 +329,30 @@ func (w *world) judgeWrite(o *op, old bucket.Object) {
 
 func (w *world) judgeLease(o *op) {
 	id, _ := wire.NodeOfKey(o.key)
-	rec, err := wire.DecodeLease(id, o.body)
-	if err != nil {
+	var rec struct {
+		Seq      uint64
+		Released bool
+	}
+	if err := json.Unmarshal(o.body, &rec); err != nil {
 		w.violated("records", "%s wrote a bad lease: %v", o.p.name, err)
 		return
 	}
 	k := &o.p.watch
 	if at, ours := k.anchors[rec.Seq]; ours && !rec.Released && o.p.id() == id {
-		k.applied = max(k.applied, at)
+		k.applied, k.landed = max(k.applied, at), w.t
 	}
 }
 
 // judgeOwner: S1, S2, S6, and that what is not a record is left alone.
 func (w *world) judgeOwner(o *op, old bucket.Object) {
-	now, err := wire.DecodeOwner(o.body)
-	if err != nil {
+	var now, was core.Owner // read here by itself, as the decoder is on trial too
+	if err := json.Unmarshal(o.body, &now); err != nil {
 		w.violated("records", "%s wrote a bad record: %v", o.p.name, err)
 		return
 	}
-	var was core.Owner
-	if old.Body != nil {
-		if was, err = wire.DecodeOwner(old.Body); err != nil {
-			w.violated("records", "%s overwrote %s, which is not a record: %s", o.p.name, o.key, old.Body)
-			return
-		}
+	if err := json.Unmarshal(old.Body, &was); old.Body != nil && err != nil || w.store.spoiled[o.key] {
+		w.violated("records", "%s overwrote %s, which is not a record: %s", o.p.name, o.key, old.Body)
+		return
 	}
 	switch writer := o.p; {
 	case now.Node == "" && w.byID[was.Node] != writer:

@@ -41,7 +41,7 @@ func makePlan(r *rand.Rand, cfg Config) plan {
 	if p.bound {
 		p.storeRate = pick(r, -boundRate, 0, boundRate)
 	}
-	p.gap = p.ttl * int64(pick(r, 1, 2, 4, 10)) / 10
+	p.gap = p.ttl * int64(pick(r, 1, 2, 4, 10, 30)) / 10
 	p.leaseOnly = r.IntN(16) == 0 && ttl >= 4
 	p.hot = r.IntN(2) == 0
 	scale := func(of ...int64) time.Duration { return time.Duration(p.ttl * pick(r, of...) / 10) }

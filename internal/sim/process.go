@@ -32,6 +32,8 @@ type proc struct {
 	stopped int64 // until when it is stopped
 	strikes []*strike
 	poking  bool
+	// resuming: what was under way goes on before what has come since.
+	resuming bool
 
 	parked   []*co
 	starting []func()
@@ -39,6 +41,8 @@ type proc struct {
 	apps    map[core.CellName]*app
 	inbound []*hop
 	watch   watch
+
+	questioned bool // in the first round of the finale
 }
 
 // strike is a crash or a stop that waits for its place in the process.
@@ -54,17 +58,22 @@ const (
 	placeReading // where the clock is read, the whole process
 	placeStep    // before anything in it goes on
 	placeThread  // where the clock is read, that thread alone
+	placeAct     // between the decision to begin or to write something, and the act
+	places
 )
 
 // strike aims a fault at a place in the process.
 func (p *proc) strike(f *fault) {
-	s := &strike{kind: f.Kind, place: f.mode % 4, count: 1 + f.number(1+f.number(30)), span: int64(f.For)}
+	s := &strike{kind: f.Kind, place: f.mode % places, count: 1 + f.number(1+f.number(30)), span: int64(f.For)}
 	if f.Kind == kindPause && f.number(4) == 0 {
 		s.span = int64(f.number(int(p.w.plan.slack * 2)))
 	}
-	if s.place == placeNow {
+	switch s.place {
+	case placeNow:
 		p.hit(s)
 		return
+	case placeAct:
+		s.count = 1 + f.number(3)
 	}
 	p.strikes = append(p.strikes, s)
 }
@@ -99,6 +108,7 @@ func (p *proc) thaw() {
 	if p.w.calm {
 		p.stopped = 0
 	}
+	p.resuming = p.rng.IntN(2) == 0
 	p.poke()
 }
 
@@ -124,15 +134,36 @@ func (p *proc) reading() {
 	s := p.due(placeReading, placeThread)
 	switch {
 	case s == nil:
-	case s.kind == kindCrash:
-		p.hit(s)
-		panic(killed{})
-	case s.place == placeThread:
+	case s.kind == kindPause && s.place == placeThread:
 		p.w.logf("%s: a thread stops for %s", p.name, time.Duration(s.span))
 		p.sleep(s.span, func() bool { return p.w.calm })
 	default:
-		p.hit(s)
-		p.park(func() bool { return true })
+		p.stopHere(s)
+	}
+}
+
+// stopHere stops or ends the process where the coroutine stands that runs now.
+func (p *proc) stopHere(s *strike) {
+	p.hit(s)
+	if s.kind == kindCrash {
+		panic(killed{})
+	}
+	p.park(func() bool { return true })
+}
+
+// deciding is where something was decided, and is not begun yet.
+func (p *proc) deciding(effects []core.Effect) {
+	if len(p.strikes) == 0 || p.dead || p.w.current == nil {
+		return
+	}
+	for _, e := range effects {
+		switch e.(type) {
+		case core.Dispatch, core.Answer, core.WriteOwner, core.WriteLease:
+			if s := p.due(placeAct); s != nil {
+				p.stopHere(s)
+			}
+			return
+		}
 	}
 }
 

@@ -205,7 +205,7 @@ func (p *proc) poke() {
 // and is ready.
 func (p *proc) pick() *co {
 	fresh := len(p.starting) > 0
-	if fresh && (len(p.parked) == 0 || p.rng.IntN(4) > 0) {
+	if fresh && !p.resuming && (len(p.parked) == 0 || p.rng.IntN(4) > 0) {
 		return p.takeFirst()
 	}
 	if n := len(p.parked); n > 0 {
@@ -221,6 +221,7 @@ func (p *proc) pick() *co {
 			}
 		}
 	}
+	p.resuming = false
 	if fresh {
 		return p.takeFirst()
 	}

@@ -55,10 +55,11 @@ func (s *store) date() time.Time {
 }
 
 // step sets the store's clock: far enough to be noticed by a sample, as rule 1
-// assumes, and not often.
+// assumes, and not often. A store that stamps its own fine-grained clock counts the
+// time since the machine's start, which nobody sets.
 func (s *store) step(f *fault) {
 	ttl := s.w.plan.ttl
-	if s.w.t-s.stepped < 3*ttl {
+	if s.w.t-s.stepped < 3*ttl || !s.w.plan.http {
 		return
 	}
 	s.stepped = s.w.t
