@@ -22,7 +22,7 @@ func (w *world) disturb(o *op, c *course) {
 			continue
 		}
 		if f.Kind == kindCut || f.Kind == kindIsolated {
-			if f.Kind == kindCut || w.t >= int64(f.At)+f.stage {
+			if f.Kind == kindCut || !f.aims && w.t >= int64(f.At)+f.stage {
 				unreachable(f, o, c)
 			}
 		} else if o.class != classOther && f.concerns(o) {
@@ -119,8 +119,8 @@ func (f *fault) edge(o *op, c *course, ttl int64) {
 		if o.p.w.t-o.p.watch.landed < ttl*int64(60+f.mode%35)/100 {
 			c.fails, c.lands = bucket.NotApplied(errDown), false
 		}
-	case o.class == classLease && f.roll(600):
-		c.gap += int64(f.number(1000)) * ttl * 45 / 100_000
+	case o.class == classLease && f.roll(700):
+		c.gap += int64(400+f.number(95)) * ttl / 1000
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/tenure-go/tenure/internal/wire"
 )
 
 // Kinds of faults, by the names that --faults takes.
@@ -75,11 +77,16 @@ func (f Fault) String() string {
 // fault is one with all that it draws.
 type fault struct {
 	Fault
-	other int    // another machine
-	mode  int    // a number that tells variants of the kind apart
-	odds  int    // in a thousand
-	stage int64  // after which the second part of it begins
-	draw  uint64 // seed of its own rolls
+	other int   // another machine
+	mode  int   // a number that tells variants of the kind apart
+	odds  int   // in a thousand
+	stage int64 // after which the second part of it begins
+	// aims: the second part of an isolation waits until somebody has seen the
+	// lease just after it was renewed: from then on its holder and its observers
+	// count alike.
+	aims  bool
+	held  []func() // readings of the lease that wait for that
+	draw  uint64   // seed of its own rolls
 	rolls uint64
 }
 
@@ -134,6 +141,7 @@ func (w *world) drawFault(n int) *fault {
 	if r.IntN(2) == 0 {
 		f.stage = 0
 	}
+	f.aims = r.IntN(2) == 0 && f.Kind == kindIsolated
 	if f.Kind == kindEdge || f.Kind == kindIsolated {
 		f.For += time.Duration(w.plan.ttl)
 	}
@@ -180,6 +188,7 @@ func (w *world) happen(f *fault) {
 }
 
 func (w *world) subside(f *fault) {
+	f.release()
 	w.active = slices.DeleteFunc(w.active, func(o *fault) bool { return o == f })
 }
 
@@ -234,6 +243,28 @@ func (w *world) struck(m *machine, kinds ...string) *fault {
 	return nil
 }
 
+// aimed is the fault that waits for a reading of the lease of that machine's
+// process; nil: none does.
+func (w *world) aimed(key string) *fault {
+	for _, f := range w.active {
+		if f.aims && f.Machine >= 0 {
+			if p := w.machines[f.Machine].proc; p != nil && wire.LeaseKey(p.id()) == key {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// release lets the readings go on that were held back.
+func (f *fault) release() {
+	held := f.held
+	f.held, f.aims = nil, false
+	for _, read := range held {
+		read()
+	}
+}
+
 // separated: nothing gets from one machine to another just now.
 func (w *world) separated(from, to *machine) bool {
 	for _, f := range w.active {
@@ -258,6 +289,9 @@ func (w *world) separated(from, to *machine) bool {
 // calmDown ends all faults.
 func (w *world) calmDown() {
 	w.calm = true
+	for _, f := range w.active {
+		f.release()
+	}
 	w.active = nil
 	for _, m := range w.machines {
 		if p := m.proc; p != nil {

@@ -340,6 +340,9 @@ func (w *world) judgeLease(o *op) {
 	k := &o.p.watch
 	if at, ours := k.anchors[rec.Seq]; ours && !rec.Released && o.p.id() == id {
 		k.applied, k.landed = max(k.applied, at), w.t
+		if f := w.aimed(o.key); f != nil && len(f.held) > 0 {
+			f.release()
+		}
 	}
 }
 

@@ -227,6 +227,12 @@ func (o *op) answer(err error) {
 
 // serve carries a request out, and answers it unless its course says otherwise.
 func (s *store) serve(o *op, c course) {
+	if o.class == classLease && o.verb == "get" {
+		if f := s.w.aimed(o.key); f != nil {
+			f.held = append(f.held, func() { s.carryOut(o, c, s.date()) })
+			return
+		}
+	}
 	date := s.date() // the stamp of a store that samples its clock before it reads
 	if !s.w.plan.http && c.gap > 0 {
 		s.w.in(c.gap, func() { s.carryOut(o, c, date) })
