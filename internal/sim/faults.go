@@ -180,6 +180,11 @@ func (w *world) happen(f *fault) {
 	w.happened = append(w.happened, f.Fault)
 	w.stats.Faults++
 	w.logf("fault %s", f.Fault)
+	if w.cfg.Judge != nil {
+		if err := w.cfg.Judge(w.happened); err != nil {
+			w.violated("judge", "%v", err)
+		}
+	}
 	if w.atOnce(f) {
 		return
 	}
@@ -225,7 +230,7 @@ func (w *world) atOnce(f *fault) bool {
 
 // evict asks a process to give up a few of the cells that it owns.
 func (w *world) evict(f *fault, p *proc) {
-	for range 1 + f.number(5) {
+	for range min(w.cfg.Cells, 1+f.number(5)) {
 		cell := w.cell(w.clients.someCell(f.number, w))
 		if p != nil {
 			p.start(func() { p.n.Evict(cell) })

@@ -232,7 +232,7 @@ func (k *watch) judgeFence(why core.Reason) {
 		w.violated("L4", "%s fenced because its lease is missing, which is there: %s", p.name, now)
 	case why == core.ReasonReplaced && !w.store.spoiled[key]:
 		w.violated("L4", "%s fenced because its lease was replaced, which nobody did: %s", p.name, now)
-	case why == core.ReasonExpired && w.plan.leaseOnly && w.cfg.Only == nil && !w.store.spoiled[key]:
+	case why == core.ReasonExpired && w.plan.leaseOnly && !w.store.spoiled[key]:
 		w.violated("L4", "%s fenced though no more than half a TTL of its lease traffic failed", p.name)
 	}
 }

@@ -182,7 +182,7 @@ func (w *world) boot(m *machine) {
 	}
 	p.offset = core.Time(p.rng.Int64N(1000 * second))
 	p.contact = core.Contact{Addr: m.addr, Key: fmt.Sprintf("%064x", p.rng.Uint64()), Protocol: 1}
-	if p.rng.IntN(100) == 0 && w.cfg.Only == nil && w.enabled(kindPeers) {
+	if p.rng.IntN(100) == 0 && w.enabled(kindPeers) {
 		p.contact.Protocol = 2
 	}
 	p.watch.init(p)

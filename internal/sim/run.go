@@ -15,9 +15,9 @@ type Config struct {
 	Cells  int
 	Rate   float64 // requests a second, of the whole fleet
 	Faults []string
-	Only   []int     // numbers of the faults that happen; nil: all
-	Story  io.Writer // told everything that happens; nil: nobody
-	Extra  func(now time.Duration, faults int) error
+	Only   []int                        // numbers of the faults that happen; nil: all
+	Story  io.Writer                    // told everything that happens; nil: nobody
+	Judge  func(happened []Fault) error // one more judge, asked after each fault; nil: none
 }
 
 // Defaults are what "tenure sim" runs.
