@@ -273,7 +273,7 @@ func (k *watch) checkDeadlines(now core.Time) {
 func (k *watch) checkState(d node.Decision) {
 	c := d.State.Counts()
 	k.steps++
-	every := 1 + (c.Owned+c.Routes+c.Requests)/4
+	every := 4 + (c.Owned+c.Routes+c.Requests+c.Peers)/4
 	if k.steps < every {
 		return
 	}

@@ -27,6 +27,7 @@ type plan struct {
 	maxReleases    int
 	maxQueue       int
 	maxRoutes      int
+	maxPeers       int
 }
 
 func makePlan(r *rand.Rand, cfg Config) plan {
@@ -52,6 +53,7 @@ func makePlan(r *rand.Rand, cfg Config) plan {
 	p.maxCells = pick(r, 0, 0, 1, 3, 40)
 	p.maxActivations, p.maxReleases = pick(r, 1, 2, 8, 16), pick(r, 1, 4, 128)
 	p.maxQueue, p.maxRoutes = pick(r, 4, 200, 10000), pick(r, 2, 20, 1000)
+	p.maxPeers = pick(r, 24, 64) + cfg.Nodes
 	if cfg.Cells > 1000 { // else nothing but queues would be seen
 		p.maxActivations, p.maxQueue = 16, 10000
 	}
@@ -60,7 +62,7 @@ func makePlan(r *rand.Rand, cfg Config) plan {
 
 // limits changes settings that a node does not take from its Config.
 func (p plan) limits(c *core.Config) {
-	c.MaxRoutes, c.MaxPeers = p.maxRoutes, 64
+	c.MaxRoutes, c.MaxPeers = p.maxRoutes, p.maxPeers
 }
 
 func (p plan) apply(c *node.Config) {

@@ -72,14 +72,18 @@ func (s *Stats) Add(o Stats) {
 
 // Run runs one seed: trouble, then calm, in which everything must work again.
 func Run(cfg Config) Result {
-	w := newWorld(cfg)
+	return newWorld(cfg).live()
+}
+
+// live is the whole course of a world.
+func (w *world) live() Result {
 	defer w.close()
 	for i := range w.machines {
 		w.in(int64(w.rng.IntN(int(second/2))), func() { w.boot(w.machines[i]) })
 	}
 	w.planFaults()
 	w.in(0, w.traffic)
-	w.run(int64(cfg.For))
+	w.run(int64(w.cfg.For))
 	w.calmDown()
 	w.finale()
 	w.checkHistory()
