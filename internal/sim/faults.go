@@ -44,7 +44,7 @@ var weights = []struct {
 }{
 	{kindCrash, 8}, {kindPause, 24}, {kindSlow, 8}, {kindLost, 8}, {kindLate, 8}, {kindRefused, 4},
 	{kindThrottled, 3}, {kindContended, 4}, {kindCut, 6}, {kindPeers, 8}, {kindIsolated, 12}, {kindBlind, 5},
-	{kindEdge, 8}, {kindWall, 3}, {kindStore, 3}, {kindLease, 1}, {kindBadLease, 1}, {kindBadOwner, 1},
+	{kindEdge, 8}, {kindWall, 3}, {kindStore, 3}, {kindLease, 2}, {kindBadLease, 1}, {kindBadOwner, 1},
 	{kindDrain, 4}, {kindEvict, 8}, {kindHooks, 4}, {kindHangup, 4},
 }
 

@@ -23,6 +23,7 @@ type watch struct {
 	ticks   int // in a row, since tickAt
 	tickAt  core.Time
 	steps   int
+	twin    *core.State    // a clone from before the next step; mostly nil
 	asks    map[string]int // of the bucket
 	dead    int            // nodes that it has judged dead
 	landed  int64          // real time of its last applied lease write
@@ -62,6 +63,7 @@ func (p *proc) traced(d node.Decision) {
 	if now := p.showing(); now != d.Now {
 		w.violated("time", "%s took %T at %d, and its clock shows %d", p.name, d.Event, d.Now, now)
 	}
+	k.checkTwin(d)
 	k.event(d)
 	for _, e := range d.Effects {
 		k.effect(d, e)
@@ -279,8 +281,30 @@ func (k *watch) checkState(d node.Decision) {
 	}
 	k.steps = 0
 	k.p.w.stats.Checked++
+	k.twin = nil
+	if k.p.w.stats.Checked%4 == 0 {
+		k.twin = d.State.Clone()
+	}
 	if err := d.State.Check(); err != nil {
 		k.p.w.violated("invariant", "%s: %v", k.p.name, err)
+	}
+}
+
+// checkTwin lets a clone decide too, now and then.
+func (k *watch) checkTwin(d node.Decision) {
+	twin := k.twin
+	if k.twin = nil; twin == nil {
+		return
+	}
+	var mine, its digest
+	for _, e := range d.Effects {
+		mine.effect(e)
+	}
+	for _, e := range twin.Step(d.Now, d.Event) {
+		its.effect(e)
+	}
+	if mine != its || twin.Next() != d.State.Next() {
+		k.p.w.violated("clone", "%s and its clone decide differently on %T%+v", k.p.name, d.Event, d.Event)
 	}
 }
 

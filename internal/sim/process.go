@@ -277,6 +277,7 @@ func (p *proc) mayServe(cell core.CellName) (core.Epoch, bool) {
 
 // probe implements node.Config.Probe.
 func (p *proc) probe(ctx context.Context, id core.NodeID, c core.Contact) error {
+	p.watch.asks["probe"]++
 	w, done, ok := p.w, false, false
 	finish := func(from *proc) {
 		if from != nil && !w.separated(from.m, p.m) {
