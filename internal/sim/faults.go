@@ -43,8 +43,8 @@ var weights = []struct {
 	weight int
 }{
 	{kindCrash, 8}, {kindPause, 24}, {kindSlow, 8}, {kindLost, 8}, {kindLate, 8}, {kindRefused, 4},
-	{kindThrottled, 3}, {kindContended, 4}, {kindCut, 6}, {kindPeers, 8}, {kindIsolated, 12}, {kindBlind, 5},
-	{kindEdge, 8}, {kindWall, 3}, {kindStore, 3}, {kindLease, 2}, {kindBadLease, 1}, {kindBadOwner, 1},
+	{kindThrottled, 3}, {kindContended, 4}, {kindCut, 6}, {kindPeers, 8}, {kindIsolated, 16}, {kindBlind, 5},
+	{kindEdge, 14}, {kindWall, 3}, {kindStore, 3}, {kindLease, 2}, {kindBadLease, 1}, {kindBadOwner, 1},
 	{kindDrain, 4}, {kindEvict, 8}, {kindHooks, 4}, {kindHangup, 4},
 }
 
@@ -275,7 +275,7 @@ func (w *world) separated(from, to *machine) bool {
 	for _, f := range w.active {
 		switch f.Kind {
 		case kindEdge, kindIsolated:
-			if f.Kind == kindEdge && f.mode%2 == 0 {
+			if f.Kind == kindEdge && f.mode%4 == 0 {
 				continue
 			}
 			if (f.on(from) || f.on(to)) && from != to {

@@ -59,12 +59,14 @@ const (
 	placeStep    // before anything in it goes on
 	placeThread  // where the clock is read, that thread alone
 	placeAct     // between the decision to begin or to write something, and the act
-	places
 )
+
+// striking is where strikes are aimed, the rarer places more often.
+var striking = []int{placeNow, placeReading, placeStep, placeThread, placeThread, placeAct, placeAct}
 
 // strike aims a fault at a place in the process.
 func (p *proc) strike(f *fault) {
-	s := &strike{kind: f.Kind, place: f.mode % places, count: 1 + f.number(1+f.number(30)), span: int64(f.For)}
+	s := &strike{kind: f.Kind, place: striking[f.mode%len(striking)], count: 1 + f.number(1+f.number(30)), span: int64(f.For)}
 	if f.Kind == kindPause && f.number(4) == 0 {
 		s.span = int64(f.number(int(p.w.plan.slack * 2)))
 	}
