@@ -110,16 +110,22 @@ func (f *fault) disturb(o *op, c *course, ttl int64) {
 
 func pickError(f *fault, of ...error) error { return of[f.number(len(of))] }
 
-// edge makes the renewals of one node fail until most of its authority is used up,
-// and lets every lease change between the moment at which it is read and the stamp
-// of the answer.
+// edge makes the renewals of one node fail until most of its authority is used up.
+// Others can read its lease only then, and it changes between the moment at which
+// it is read and the stamp of the answer.
 func (f *fault) edge(o *op, c *course, ttl int64) {
+	w := o.p.w
+	p := w.machines[f.Machine].proc
+	if p == nil || o.key != wire.LeaseKey(p.id()) {
+		return
+	}
+	age := (w.t - p.watch.landed) * 100 / ttl
 	switch {
-	case o.class == classOwn && o.verb == "replace" && f.on(o.p.m):
-		if o.p.w.t-o.p.watch.landed < ttl*int64(60+f.mode%35)/100 {
-			c.fails, c.lands = bucket.NotApplied(errDown), false
-		}
-	case o.class == classLease && f.roll(700):
+	case o.verb == "replace" && age < int64(82+f.mode%10):
+		c.fails, c.lands = bucket.NotApplied(errDown), false
+	case o.verb == "get" && o.class == classLease && age < int64(72+f.mode%10):
+		c.fails, c.lands = errDown, false
+	case o.verb == "get" && o.class == classLease:
 		c.gap += int64(400+f.number(95)) * ttl / 1000
 	}
 }
