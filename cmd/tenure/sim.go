@@ -150,7 +150,7 @@ func (p *program) simCommand() *cobra.Command {
 // progressEvery is how often a line of progress is printed.
 const progressEvery = 2 * time.Second
 
-var errViolated = errors.New("the simulated fleets broke what docs/protocol.md promises")
+var errPromise = errors.New("the simulated fleets broke what docs/protocol.md promises")
 
 func (p *program) simulate(o simOptions) error {
 	cfg, err := o.config()
@@ -228,7 +228,7 @@ func (p *program) printReport(r sim.Report, asJSON bool) error {
 			s.Requests, s.Answered, s.Refused, s.Claims, s.Takeovers, s.Releases, s.Boots, s.Fenced, s.Faults, r.Violations)
 	}
 	if err == nil && r.Violations > 0 {
-		err = errViolated
+		err = errPromise
 	}
 	return err
 }

@@ -28,10 +28,10 @@ func (w *world) round(must bool) {
 			if w.bad != nil || p == nil || p.over || p.state == nil || p.state.Draining() || !p.state.Held() {
 				continue
 			}
-			if must && !p.questioned {
+			if must && !p.questioned[name] {
 				continue // it is new, and may have to watch a dead owner first
 			}
-			p.questioned = true
+			p.questioned[name] = true
 			a := p.request(name, 2*w.plan.ttl, false, false)
 			for until := w.t + 2*w.plan.ttl; w.bad == nil && !a.settled && w.t < until; {
 				w.run(min(until, w.t+100*millisecond))

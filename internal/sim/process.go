@@ -42,7 +42,7 @@ type proc struct {
 	inbound []*hop
 	watch   watch
 
-	questioned bool // in the first round of the finale
+	questioned map[core.CellName]bool // in the first round of the finale
 }
 
 // strike is a crash or a stop that waits for its place in the process.
@@ -180,7 +180,7 @@ func (w *world) boot(m *machine) {
 	p := &proc{
 		w: w, m: m, name: fmt.Sprintf("%s.%d", name, m.boots), rate: m.rate,
 		rng:  stream(w.cfg.Seed, fmt.Sprintf("process %d %d", m.n, m.boots)),
-		apps: map[core.CellName]*app{},
+		apps: map[core.CellName]*app{}, questioned: map[core.CellName]bool{},
 	}
 	p.offset = core.Time(p.rng.Int64N(1000 * second))
 	p.contact = core.Contact{Addr: m.addr, Key: fmt.Sprintf("%064x", p.rng.Uint64()), Protocol: 1}
