@@ -32,6 +32,9 @@ type turn struct {
 	done chan struct{} // closed when it has returned
 	// skipped, valid when done is closed: an activation that never began.
 	skipped bool
+	// followed: another turn was taken after this one. After an activation that is
+	// always the deactivation of the same epoch.
+	followed bool
 }
 
 // endOfTurn waits for the end of a turn, if there is one.
@@ -58,6 +61,9 @@ func (h *hosted) next(cell core.CellName, epoch core.Epoch) (before, t *turn) {
 	h.Lock()
 	defer h.Unlock()
 	before, t = h.cells[cell].busy, &turn{done: make(chan struct{})}
+	if before != nil {
+		before.followed = true
+	}
 	h.cells[cell] = hostedCell{epoch: epoch, busy: t}
 	return before, t
 }
@@ -71,7 +77,7 @@ func (h *hosted) finish(cell core.CellName, c hostedCell, t *turn) bool {
 	close(t.done)
 	switch {
 	case h.over:
-		return false
+		return t.followed
 	case h.cells[cell].busy != t:
 	case c.handler == nil:
 		delete(h.cells, cell)

@@ -15,6 +15,7 @@ type app struct {
 	last    uint64
 	running int
 	ready   bool
+	busy    bool // a hook is under way
 }
 
 // host is the process's application: a node.Host.
@@ -28,9 +29,10 @@ func (h host) Activate(ctx context.Context, a core.Activate) (http.Handler, erro
 	if old := p.apps[a.Cell]; old != nil {
 		p.w.violated("hooks", "%s activates %s at epoch %d, and it is active at %d", p.name, a.Cell, a.Epoch, old.epoch)
 	}
-	now := &app{epoch: a.Epoch}
+	now := &app{epoch: a.Epoch, busy: true}
 	p.apps[a.Cell] = now
-	if err := h.hook(ctx); err != nil {
+	err := h.hook(ctx)
+	if now.busy = false; err != nil {
 		return nil, err
 	}
 	now.ready = true
@@ -45,10 +47,12 @@ func (h host) Deactivate(ctx context.Context, d core.Deactivate) {
 	case now == nil || now.epoch != d.Epoch:
 		p.w.violated("hooks", "%s deactivates %s at epoch %d, which is not active: %+v", p.name, d.Cell, d.Epoch, now)
 		return
+	case now.busy:
+		p.w.violated("hooks", "%s deactivates %s at epoch %d while another hook of it runs", p.name, d.Cell, d.Epoch)
 	case now.running > 0 && !p.overNow():
 		p.w.violated("hooks", "%s deactivates %s while %d requests run on it", p.name, d.Cell, now.running)
 	}
-	now.ready = false
+	now.ready, now.busy = false, true
 	_ = h.hook(ctx) // it is over whatever the application says
 	delete(p.apps, d.Cell)
 }

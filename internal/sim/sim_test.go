@@ -52,6 +52,10 @@ var regressions = []struct {
 		100363, 968 * grain, []int{9, 13, 14, 16, 17},
 		"the store's clock stepped less than TTL + slack before a slow reading began, and the age of a lease that was renewed meanwhile was believed",
 	},
+	{
+		101900, 77 * grain, []int{4, 5},
+		"an activation that took too long was ended twice, and by two calls at once, when the session was over before it returned",
+	},
 }
 
 func TestRegressions(t *testing.T) {
