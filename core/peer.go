@@ -289,7 +289,7 @@ func (s *State) limit(p *peer) Time {
 // so the read's duration is taken off. Allowance covers a step of the store's
 // clock too small for the samples to show.
 func (s *State) age(st Stamps, from, limit Time) Time {
-	if !st.HasDate || !st.HasModified || !s.steady(s.clockSample(from, s.now, st.Date), limit) {
+	if !st.HasDate || !st.HasModified || !s.steady(from, s.clockSample(from, s.now, st.Date), limit) {
 		return 0
 	}
 	return st.Date - st.Modified - s.cfg.Rounding - s.cfg.Allowance - (s.now - from)

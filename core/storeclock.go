@@ -12,10 +12,12 @@ package core
 //
 // What this prevents: the store's clock is set forward by an hour, and the lease
 // that a live node wrote a second ago looks an hour old. Let the clock have run
-// in step since an instant at least TTL + slack ago. A lease written after that
-// instant has two stamps of one steady clock, and their difference is its age. A
-// lease written before it may have any Modified, but is older than TTL + slack by
-// this node's own clock, so its holder is dead all the same.
+// in step since an instant at least TTL + slack before the reading began. A lease
+// written after that instant has two stamps of one steady clock, and their
+// difference is its age. A lease written before it may have any Modified, but when
+// the reading began it was older than TTL + slack by this node's own clock, so its
+// holder was dead by then. (Counted to the end of the reading it would prove
+// nothing: the holder may have renewed it since the store looked at it.)
 //
 // Readings of other leases are compared with the samples but never become one:
 // they come when somebody asks, not in a steady rhythm, and a run must not grow
@@ -90,10 +92,9 @@ func (s *State) inStep(m clockSample) bool {
 	return true
 }
 
-// steady reports whether the store's clock has run in step for as long as the lease
-// to be judged may live, and
-// does in the sample given. The sample of the reading itself is needed too: the
+// steady reports whether the store's clock had run in step for as long as the lease
+// to be judged may live when its reading began, and does in the sample given. The sample of the reading itself is needed too: the
 // clock may have been set since the last renewal.
-func (s *State) steady(m clockSample, limit Time) bool {
-	return s.clock.running && s.now-s.clock.since >= limit && s.inStep(m)
+func (s *State) steady(from Time, m clockSample, limit Time) bool {
+	return s.clock.running && from-s.clock.since >= limit && s.inStep(m)
 }

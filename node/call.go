@@ -83,10 +83,11 @@ func (c *Call) Next(ctx context.Context) core.Effect {
 		decided := c.decided(ctx)
 		switch e := decided.(type) {
 		case core.Dispatch:
+			now := c.node.clock.Now()
 			switch {
-			case c.ctx.Err() != nil:
+			case c.ctx.Err() != nil: // after the reading, where this may have been stopped while all ended
 				return c.gone()
-			case c.node.clock.Now() < e.NotAfter:
+			case now < e.NotAfter:
 				return decided
 			}
 			c.node.send(core.Late{ID: c.id})
@@ -122,16 +123,17 @@ func (c *Call) Ready(ctx context.Context) (core.Failure, bool) {
 	if c.ctx.Err() != nil {
 		// Failed, or the client left: not an answer, which would also say that
 		// the peer it was sent to lives.
-		if f := c.failure.Load(); f != nil {
-			return f.Failure, false
-		}
-		return leftRunning, false
+		return c.lost(), false
 	}
 	c.node.send(core.Ready{ID: c.id})
 	for {
 		switch e := c.decided(ctx).(type) {
 		case core.Answer:
-			if c.node.clock.Now() < e.NotAfter {
+			now := c.node.clock.Now()
+			switch {
+			case c.ctx.Err() != nil: // as in Next
+				return c.lost(), false
+			case now < e.NotAfter:
 				return core.Failure{}, true
 			}
 			c.node.send(core.Late{ID: c.id})
@@ -144,6 +146,18 @@ func (c *Call) Ready(ctx context.Context) (core.Failure, bool) {
 			return leftRunning, false
 		}
 	}
+}
+
+// lost is why a call that was dispatched or forwarded has no answer, though none
+// was refused to it.
+func (c *Call) lost() core.Failure {
+	if f := c.failure.Load(); f != nil {
+		return f.Failure
+	}
+	if cause := context.Cause(c.ctx); errors.Is(cause, ErrAborted) {
+		return core.Failure{Code: core.CodeAuthorityLost, Ran: true, Detail: cause.Error()}
+	}
+	return leftRunning
 }
 
 // ForwardFailed says how a forward failed; Next has what follows.

@@ -68,12 +68,12 @@ func bootTime() core.Time {
 }
 
 // NewTimer returns a timer on the same clock.
-func (c *BootClock) NewTimer() Timer {
+func (c *BootClock) NewTimer(fire func()) Timer {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
 		panic(fmt.Sprintf("node: create a timer on CLOCK_BOOTTIME: %v", err))
 	}
-	t := &bootTimer{fd: fd, file: os.NewFile(uintptr(fd), "timerfd"), c: make(chan struct{}, 1)}
+	t := &bootTimer{fd: fd, file: os.NewFile(uintptr(fd), "timerfd"), fire: fire}
 	go t.wait()
 	return t
 }
@@ -81,11 +81,9 @@ func (c *BootClock) NewTimer() Timer {
 type bootTimer struct {
 	fd    int
 	file  *os.File
-	c     chan struct{}
+	fire  func()
 	close sync.Once
 }
-
-func (t *bootTimer) C() <-chan struct{} { return t.c }
 
 func (t *bootTimer) Set(at core.Time) {
 	var spec unix.ItimerSpec // zero disarms
@@ -99,15 +97,13 @@ func (t *bootTimer) Set(at core.Time) {
 
 func (t *bootTimer) Close() { t.close.Do(func() { t.file.Close() }) }
 
-// wait passes expiries on until the timer is closed.
+// wait fires until the timer is closed.
 func (t *bootTimer) wait() {
 	var buf [8]byte
 	for {
 		if _, err := t.file.Read(buf[:]); err != nil {
 			return
 		}
-		if len(t.c) == 0 { // only this goroutine sends
-			t.c <- struct{}{}
-		}
+		t.fire()
 	}
 }

@@ -19,25 +19,16 @@ func NewBootClock() *BootClock { return &BootClock{start: time.Now()} }
 func (c *BootClock) Now() core.Time { return core.Time(time.Since(c.start)) }
 
 // NewTimer returns a timer on the same clock.
-func (c *BootClock) NewTimer() Timer {
-	t := &goTimer{clock: c, c: make(chan struct{}, 1)}
-	t.timer = time.AfterFunc(time.Duration(never), func() {
-		select {
-		case t.c <- struct{}{}:
-		default:
-		}
-	})
-	return t
+func (c *BootClock) NewTimer(fire func()) Timer {
+	return &goTimer{clock: c, timer: time.AfterFunc(time.Duration(never), fire)}
 }
 
 type goTimer struct {
 	clock *BootClock
-	c     chan struct{}
 	timer *time.Timer
 }
 
-func (t *goTimer) C() <-chan struct{} { return t.c }
-func (t *goTimer) Close()             { t.timer.Stop() }
+func (t *goTimer) Close() { t.timer.Stop() }
 
 func (t *goTimer) Set(at core.Time) {
 	if at == never {

@@ -50,11 +50,14 @@ type Config struct {
 	// rather than waited for.
 	Log *slog.Logger
 
-	Clock  Clock                // default NewBootClock
-	Wall   func() time.Time     // default time.Now; for display only
-	Random io.Reader            // default crypto/rand
-	Go     func(func())         // starts asynchronous work; default a goroutine
-	Trace  func(Decision)       // sees every step, in order; it must not block
+	Clock  Clock            // default NewBootClock
+	Wall   func() time.Time // default time.Now; for display only
+	Random io.Reader        // default crypto/rand
+	Go     func(func())     // starts asynchronous work; default a goroutine
+	Trace  func(Decision)   // sees every step, in order; it must not block
+	// Park, in a simulation, stands in for whatever would block: it returns
+	// once ready has returned true, and lets other work go on before.
+	Park   func(ready func() bool)
 	Limits func(c *core.Config) // changes settings of the core, for tests
 }
 

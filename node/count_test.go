@@ -207,7 +207,9 @@ type countedTimer struct {
 	sets *atomic.Int32
 }
 
-func (c countedClock) NewTimer() node.Timer { return countedTimer{c.testClock.NewTimer(), c.sets} }
+func (c countedClock) NewTimer(fire func()) node.Timer {
+	return countedTimer{c.testClock.NewTimer(fire), c.sets}
+}
 
 func (t countedTimer) Set(at core.Time) {
 	t.sets.Add(1)

@@ -17,7 +17,7 @@ type executor struct{ *Node }
 
 // until bounds an operation by an instant of the node's clock.
 func (n *Node) until(at core.Time) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(n.ctx, time.Duration(at-n.clock.Now()))
+	return n.clock.Until(n.ctx, at)
 }
 
 // post hands a completion over.

@@ -47,7 +47,7 @@ var errFinal = errors.New("cannot start")
 func final(err error) bool { return errors.Is(err, bucket.ErrBroken) || errors.Is(err, errFinal) }
 
 func (n *Node) tryPrepare() (wire.Fleet, error) {
-	ctx, cancel := context.WithTimeout(n.ctx, 30*time.Second)
+	ctx, cancel := n.until(n.clock.Now() + core.Time(30*time.Second))
 	defer cancel()
 	for _, b := range []struct {
 		name string

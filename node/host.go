@@ -2,8 +2,11 @@ package node
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tenure-go/tenure/core"
@@ -29,14 +32,17 @@ type turn struct {
 	done chan struct{} // closed when it has returned
 	// skipped, valid when done is closed: an activation that never began.
 	skipped bool
+	// followed: another turn was taken after this one. After an activation that is
+	// always the deactivation of the same epoch.
+	followed bool
 }
 
-// wait waits for the end of a turn, if there is one.
-func (t *turn) wait(ctx context.Context) error {
+// endOfTurn waits for the end of a turn, if there is one.
+func (n *Node) endOfTurn(ctx context.Context, t *turn) error {
 	if t == nil {
 		return nil
 	}
-	return waitFor(ctx, t.done)
+	return n.waitFor(ctx, t.done)
 }
 
 // Handler returns what the Host made of a cell for an epoch; nil if it is not
@@ -55,6 +61,9 @@ func (h *hosted) next(cell core.CellName, epoch core.Epoch) (before, t *turn) {
 	h.Lock()
 	defer h.Unlock()
 	before, t = h.cells[cell].busy, &turn{done: make(chan struct{})}
+	if before != nil {
+		before.followed = true
+	}
 	h.cells[cell] = hostedCell{epoch: epoch, busy: t}
 	return before, t
 }
@@ -68,7 +77,7 @@ func (h *hosted) finish(cell core.CellName, c hostedCell, t *turn) bool {
 	close(t.done)
 	switch {
 	case h.over:
-		return false
+		return t.followed
 	case h.cells[cell].busy != t:
 	case c.handler == nil:
 		delete(h.cells, cell)
@@ -87,9 +96,9 @@ func (x executor) Activate(e core.Activate) {
 	x.cfg.Go(func() {
 		ctx, cancel := x.until(e.Deadline)
 		defer cancel()
-		if err := before.wait(ctx); err != nil {
+		if err := x.endOfTurn(ctx, before); err != nil {
 			x.post(core.Activated{Op: e.Op, Cell: e.Cell, Detail: "the cell's earlier epoch does not end: " + err.Error()})
-			_ = before.wait(context.Background()) // the Host's calls for one cell never overlap
+			_ = x.endOfTurn(context.Background(), before) // the Host's calls for one cell never overlap
 			t.skipped = true
 			x.hosted.finish(e.Cell, hostedCell{}, t)
 			return
@@ -124,7 +133,7 @@ func (x executor) Deactivate(e core.Deactivate) {
 	}
 	before, t := x.hosted.next(e.Cell, 0)
 	x.cfg.Go(func() {
-		_ = before.wait(context.Background()) // an activation that was given up
+		_ = x.endOfTurn(context.Background(), before) // an activation that was given up
 		if before == nil || !before.skipped {
 			ctx, cancel := x.until(e.Deadline)
 			defer cancel()
@@ -147,24 +156,26 @@ func (n *Node) endHosted() {
 	cells := n.hosted.cells
 	n.hosted.cells, n.hosted.over = map[core.CellName]hostedCell{}, true
 	n.hosted.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	work := make(chan core.Deactivate)
-	var wg sync.WaitGroup
-	for range 32 {
-		wg.Go(func() {
-			for d := range work {
-				n.cfg.Host.Deactivate(ctx, d)
+	var left []core.Deactivate
+	for _, name := range slices.Sorted(maps.Keys(cells)) {
+		if c := cells[name]; c.handler != nil {
+			left = append(left, core.Deactivate{Cell: name, Epoch: c.epoch, Reason: sessionOver})
+		}
+	}
+	ctx, cancel := n.clock.Until(context.Background(), n.clock.Now()+core.Time(time.Second))
+	workers := min(len(left), 32)
+	var taken, ended atomic.Int64
+	if workers == 0 {
+		cancel()
+	}
+	for range workers {
+		n.cfg.Go(func() {
+			for i := taken.Add(1); int(i) <= len(left); i = taken.Add(1) {
+				n.cfg.Host.Deactivate(ctx, left[i-1])
+			}
+			if int(ended.Add(1)) == workers {
+				cancel()
 			}
 		})
 	}
-	n.cfg.Go(func() {
-		defer cancel()
-		for name, c := range cells {
-			if c.handler != nil {
-				work <- core.Deactivate{Cell: name, Epoch: c.epoch, Reason: sessionOver}
-			}
-		}
-		close(work)
-		wg.Wait()
-	})
 }

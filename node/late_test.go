@@ -86,3 +86,52 @@ func isFail(e core.Effect) bool {
 	_, ok := e.(core.Fail)
 	return ok
 }
+
+// hookClock does something at a reading, before the value is sampled.
+type hookClock struct {
+	testClock
+	hook *func()
+}
+
+func (c hookClock) Now() core.Time {
+	if h := *c.hook; h != nil {
+		*c.hook = nil
+		h()
+	}
+	return c.testClock.Now()
+}
+
+// A session can end before its authority has: its lease record is gone. What was
+// decided before is then not begun any more (S7), also by a goroutine that was
+// stopped just before it compares the clock.
+func TestFencedBeforeTheAct(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, act := range []string{"dispatch", "answer"} {
+			f := newFleet(t)
+			clock := hookClock{hook: new(func())}
+			a := f.start("a", func(c *node.Config) { c.Clock = clock })
+			a.mustRun(t, "x", 1)
+			fence := func() {
+				if err := f.store.Open().Delete(t.Context(), "nodes/"+string(a.ID())+".json"); err != nil {
+					t.Error(err)
+				}
+				<-a.Done()
+			}
+			c := a.Begin(context.Background(), node.Request{Cell: "x", Timeout: time.Minute})
+			again := func() { *clock.hook = fence } // the step's reading comes first
+			if act == "dispatch" {
+				*clock.hook = again
+				if e := c.Next(context.Background()); !isFail(e) {
+					t.Errorf("fenced before the dispatch, the request was run: %#v", e)
+				}
+			} else {
+				c.Next(context.Background())
+				*clock.hook = again
+				if _, ok := c.Ready(context.Background()); ok {
+					t.Error("fenced before the answer, it was let out")
+				}
+			}
+			c.Done()
+		}
+	})
+}

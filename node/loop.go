@@ -9,16 +9,11 @@ import (
 
 // Every select of this package is in this file.
 
-// keepTime steps the core whenever the time asks for it, until the session is
-// over.
-func (n *Node) keepTime() {
-	for {
-		select {
-		case <-n.timer.C():
-			n.send(core.Tick{})
-		case <-n.over:
-			return
-		}
+// park waits in a simulation for what the select after it waits for; elsewhere
+// it does nothing.
+func (n *Node) park(ready func() bool) {
+	if n.cfg.Park != nil && !ready() {
+		n.cfg.Park(ready)
 	}
 }
 
@@ -55,6 +50,9 @@ func (c *Call) decided(ctx context.Context) core.Effect {
 		return e
 	default:
 	}
+	if c.node.cfg.Park != nil { // else the closure would cost every call
+		c.node.park(func() bool { return len(c.effects) > 0 || ctx.Err() != nil || closed(c.node.over) })
+	}
 	select {
 	case e := <-c.effects:
 		return e
@@ -83,13 +81,17 @@ func (c *Call) deliver(e core.Effect) {
 }
 
 // waitFor waits for a channel to close, or ctx to end first.
-func waitFor(ctx context.Context, c <-chan struct{}) error {
+func (n *Node) waitFor(ctx context.Context, c <-chan struct{}) error {
+	n.park(func() bool { return closed(c) || ctx.Err() != nil })
 	select {
 	case <-c:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+	if closed(c) {
+		return nil
+	}
+	return context.Cause(ctx)
 }
 
 func closed(c <-chan struct{}) bool {
@@ -104,6 +106,7 @@ func closed(c <-chan struct{}) bool {
 // await waits for a channel to close; an error says that ctx, or the session,
 // ended first.
 func (n *Node) await(ctx context.Context, c <-chan struct{}) error {
+	n.park(func() bool { return closed(c) || ctx.Err() != nil || closed(n.over) })
 	select {
 	case <-c:
 		return nil
@@ -116,10 +119,9 @@ func (n *Node) await(ctx context.Context, c <-chan struct{}) error {
 
 // pause waits; an error says that the session ended first.
 func (n *Node) pause(d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-n.ctx.Done():
-		return context.Cause(n.ctx)
-	}
+	ctx, cancel := n.until(n.clock.Now() + core.Time(d))
+	defer cancel()
+	n.park(func() bool { return ctx.Err() != nil })
+	<-ctx.Done()
+	return context.Cause(n.ctx)
 }

@@ -56,7 +56,7 @@ type Node struct {
 
 	hosted hosted
 	doubt  cellsDoubt
-	logs   chan func()
+	logs   chan func()  // nil: nobody reads the log
 	lost   atomic.Int64 // log lines dropped
 
 	seen struct { // for display
@@ -83,7 +83,9 @@ func New(cfg Config) (*Node, error) {
 		cfg: cfg, clock: cfg.Clock, wakeAt: never,
 		calls:   map[core.RequestID]*Call{},
 		decides: make(chan struct{}), ready: make(chan struct{}), over: make(chan struct{}),
-		logs: make(chan func(), 1024),
+	}
+	if cfg.Log.Enabled(context.Background(), slog.LevelError) {
+		n.logs = make(chan func(), 1024)
 	}
 	n.hosted.cells = map[core.CellName]hostedCell{}
 	n.ctx, n.cancel = context.WithCancelCause(context.Background())
@@ -92,36 +94,42 @@ func New(cfg Config) (*Node, error) {
 
 // Start begins the session. It is called once.
 func (n *Node) Start() {
-	go n.writeLogs()
-	go n.begin()
+	if n.logs != nil {
+		n.cfg.Go(n.writeLogs)
+	}
+	n.cfg.Go(n.begin)
 }
 
-// begin prepares the session, then keeps its time.
+// begin prepares the session. Events drive it from there on.
 func (n *Node) begin() {
 	ttl, err := n.prepare()
 	var state *core.State
 	if err == nil {
 		state, err = core.New(n.cfg.settings(ttl))
 	}
-	if err != nil {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.stop(err)
-		return
+	n.lock()
+	if err == nil && n.ctx.Err() != nil { // drained in the meantime
+		err = context.Cause(n.ctx)
 	}
-	n.timer = n.clock.NewTimer()
-	defer n.timer.Close()
-	n.mu.Lock()
-	if n.ctx.Err() != nil { // drained in the meantime
-		n.stop(context.Cause(n.ctx))
+	if err != nil {
+		n.stop(err)
 		n.mu.Unlock()
 		return
 	}
+	n.timer = n.clock.NewTimer(func() { n.send(core.Tick{}) })
 	n.state = state
 	n.mu.Unlock()
 	close(n.decides)
 	n.send(core.Start{})
-	n.keepTime()
+}
+
+// lock takes mu.
+func (n *Node) lock() {
+	if n.cfg.Park == nil {
+		n.mu.Lock()
+	} else if !n.mu.TryLock() {
+		n.cfg.Park(n.mu.TryLock)
+	}
 }
 
 // open is called with mu held, before a decision: it reports whether the core
@@ -136,7 +144,7 @@ func (n *Node) open() bool {
 
 // send has the core decide on an event; false if it cannot any more, or not yet.
 func (n *Node) send(ev core.Event) bool {
-	n.mu.Lock()
+	n.lock()
 	defer n.mu.Unlock()
 	if !n.open() {
 		return false
@@ -148,7 +156,7 @@ func (n *Node) send(ev core.Event) bool {
 // arrive is send of the event with which a call begins; its Deadline is from
 // when it is taken.
 func (n *Node) arrive(c *Call, ev core.Arrive) {
-	n.mu.Lock()
+	n.lock()
 	defer n.mu.Unlock()
 	if !n.open() {
 		return
@@ -164,7 +172,7 @@ func (n *Node) sendLease(ev core.Event) {
 	n.urgent.Lock()
 	n.urgent.events = append(n.urgent.events, ev)
 	n.urgent.Unlock()
-	n.mu.Lock()
+	n.lock()
 	defer n.mu.Unlock()
 	n.decideUrgent()
 }
@@ -243,6 +251,9 @@ func (n *Node) isReady() bool { return closed(n.ready) }
 func (n *Node) stop(err error) {
 	n.cancel(err)
 	n.err = err
+	if n.timer != nil {
+		n.timer.Close()
+	}
 	close(n.over)
 	n.endHosted()
 }
@@ -302,14 +313,14 @@ func (n *Node) View(ctx context.Context, f func(*core.State)) error {
 		return ErrPreparing
 	}
 	done := make(chan struct{})
-	go func() {
-		n.mu.Lock()
+	n.cfg.Go(func() {
+		n.lock()
 		defer n.mu.Unlock()
 		if n.err == nil {
 			f(n.state)
 			close(done)
 		}
-	}()
+	})
 	return n.await(ctx, done)
 }
 

@@ -23,24 +23,17 @@ var origin = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (testClock) Now() core.Time { return core.Time(time.Since(origin)) }
 
-func (testClock) NewTimer() node.Timer {
-	t := &testTimer{c: make(chan struct{}, 1)}
-	t.t = time.AfterFunc(time.Hour*1e5, func() {
-		select {
-		case t.c <- struct{}{}:
-		default:
-		}
-	})
-	return t
+func (testClock) NewTimer(fire func()) node.Timer {
+	return &testTimer{time.AfterFunc(time.Hour*1e5, fire)}
 }
 
-type testTimer struct {
-	c chan struct{}
-	t *time.Timer
+func (c testClock) Until(ctx context.Context, at core.Time) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, time.Duration(at-c.Now()))
 }
 
-func (t *testTimer) C() <-chan struct{} { return t.c }
-func (t *testTimer) Close()             { t.t.Stop() }
+type testTimer struct{ t *time.Timer }
+
+func (t *testTimer) Close() { t.t.Stop() }
 func (t *testTimer) Set(at core.Time) {
 	if at == core.Time(1<<63-1) {
 		t.t.Stop()

@@ -30,12 +30,13 @@ type Status struct {
 
 // Status may be called at any time.
 func (n *Node) Status() Status {
+	now := n.clock.Now()
 	n.seen.Lock()
 	defer n.seen.Unlock()
 	s := n.seen.status
 	s.Fleet, s.LeaseErr = n.seen.fleet, n.seen.lastErr
 	if n.seen.deadline != 0 && n.seen.deadline != never {
-		s.Authority = time.Duration(n.seen.deadline - n.clock.Now())
+		s.Authority = time.Duration(n.seen.deadline - now)
 	}
 	return s
 }
@@ -43,6 +44,7 @@ func (n *Node) Status() Status {
 // noteRenewal keeps what is shown of a lease write, and logs the first failure
 // in a row and the recovery.
 func (n *Node) noteRenewal(o core.WriteOutcome, err error, w bucket.Written, sent, authority core.Time) {
+	now := n.clock.Now()
 	n.seen.Lock()
 	defer n.seen.Unlock()
 	before := n.seen.lastErr
@@ -50,7 +52,7 @@ func (n *Node) noteRenewal(o core.WriteOutcome, err error, w bucket.Written, sen
 	if err != nil {
 		if before == nil && n.ctx.Err() == nil {
 			n.logf(slog.LevelWarn, "a lease write failed, trying again while authority lasts", "error", err,
-				"authority_left", time.Duration(authority-n.clock.Now()))
+				"authority_left", time.Duration(authority-now))
 		}
 		return
 	}
@@ -58,7 +60,7 @@ func (n *Node) noteRenewal(o core.WriteOutcome, err error, w bucket.Written, sen
 		n.logf(slog.LevelInfo, "lease writes succeed again")
 	}
 	if o == core.Applied && authority != never {
-		n.seen.status.Margin = time.Duration(authority - n.clock.Now())
+		n.seen.status.Margin = time.Duration(authority - now)
 	}
 	n.seen.status.HasStoreOffset = !w.Date.IsZero() && n.cfg.Leases.Traits().Rounding > 0
 	if n.seen.status.HasStoreOffset {
@@ -89,6 +91,9 @@ func (n *Node) logTakeover(e core.WriteOwner) {
 
 // logf queues a line; the log's own slowness must not delay a decision.
 func (n *Node) logf(level slog.Level, msg string, args ...any) {
+	if n.logs == nil {
+		return
+	}
 	if !n.queueLog(func() { n.cfg.Log.Log(context.Background(), level, msg, args...) }) {
 		n.lost.Add(1)
 	}

@@ -177,7 +177,7 @@ func (p *testProgram) background(args ...string) <-chan int {
 
 func TestUsage(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
-		{"", "a command is needed: check, replay, serve, up, version"},
+		{"", "a command is needed: check, replay, serve, sim, up, version"},
 		{"serv", `unknown command "serv", did you mean "serve"?`},
 		{"check --faults crash,earthquake", `"earthquake" is not a kind of fault`},
 		{"check --faults crash=0", "must be a number from 1 to 9"},

@@ -34,7 +34,7 @@ var layout = map[string]allowed{
 	".":                 {own: []string{"core", "bucket/...", "node", "peer", "gateway", "admin", "internal/..."}},
 	"cmd/tenure":        {own: []string{".", "internal/..."}, other: []string{"github.com/spf13/"}},
 	"internal/wire":     {own: []string{"core"}},
-	"internal/sim":      {own: []string{"node", "core", "bucket/...", "internal/wire"}},
+	"internal/sim":      {own: []string{"node", "core", "bucket/...", "internal/wire"}, other: []string{"github.com/anishathalye/porcupine"}},
 	"internal/check":    {own: []string{"core"}},
 	"internal/trace":    {own: []string{"core"}},
 	"internal/tidy":     {},
