@@ -6,8 +6,10 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenure-go/tenure/internal/check"
+	"github.com/tenure-go/tenure/internal/sim"
 )
 
 // catchEnv makes this test program a catcher: it runs the checker that the variable
@@ -35,6 +37,25 @@ func TestMain(m *testing.M) {
 }
 
 func (c catcher) catch() (caught, error) {
+	if c.Sim > 0 {
+		return c.simulate(), nil
+	}
+	return c.search()
+}
+
+// simulate runs one seed after the other, until one finds the mistake.
+func (c catcher) simulate() caught {
+	for seed := 1; seed <= c.Sim; seed++ {
+		cfg := sim.Defaults
+		cfg.Seed, cfg.For = uint64(seed), time.Minute
+		if r := sim.Run(cfg); r.Violation != nil {
+			return caught{Violation: r.Violation.Error(), After: fmt.Sprintf("%d seeds", seed)}
+		}
+	}
+	return caught{}
+}
+
+func (c catcher) search() (caught, error) {
 	cfg := check.Config{Nodes: 2, Cells: 1, Requests: 2, Faults: map[check.Fault]int{}, MaxStates: 4_000_000}
 	for _, word := range strings.Split(c.Check, ",") {
 		switch word {
