@@ -50,10 +50,12 @@ func (w *world) judgeTakeover(i int, e core.WriteOwner) {
 }
 
 // judgeEnd: a node is fenced only if something happened that may cost it its
-// authority; one operation that fails, or hangs, may not (L4).
+// authority; one operation that fails, or hangs, may not (L4). In units as coarse as
+// these two take too much of the TTL.
 func (w *world) judgeEnd(i int, why core.Reason) {
-	used := func(f Fault) bool { return int(w.budget[f]) < w.cfg.Faults[f] }
-	if why.Fenced() && !used(Pause) && !used(Delete) {
+	used := func(f Fault) int { return w.cfg.Faults[f] - int(w.budget[f]) }
+	failed := used(Lost) + used(Late) + used(Delay) + used(Refuse)
+	if why.Fenced() && used(Pause) == 0 && used(Delete) == 0 && failed < 2 {
 		w.violated("L4: %s is fenced (%s) though its lease was left alone and it was never stopped", w.machines[i].id, why)
 	}
 }

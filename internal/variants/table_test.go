@@ -145,7 +145,7 @@ var variants = []variant{
 		edits: []edit{{"core/lease.go",
 			"	if ev.Outcome == ReadFailed || ev.Outcome == BadRecord {\n		s.leaseRetry(stepReadBack)",
 			"	if ev.Outcome == ReadFailed || ev.Outcome == BadRecord {\n		s.fence(ReasonMissing, o)"}},
-		by: []catcher{{Check: "lost,lost"}},
+		by: []catcher{{Check: "refuse"}},
 	},
 	{
 		name: "the application is let go after the release",
