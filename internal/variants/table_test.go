@@ -145,7 +145,7 @@ var variants = []variant{
 		edits: []edit{{"core/lease.go",
 			"	if ev.Outcome == ReadFailed || ev.Outcome == BadRecord {\n		s.leaseRetry(stepReadBack)",
 			"	if ev.Outcome == ReadFailed || ev.Outcome == BadRecord {\n		s.fence(ReasonMissing, o)"}},
-		by: []catcher{{Check: "refuse"}},
+		by: []catcher{{pkg: "./core", test: "TestStory/renewal_errors"}, {Sim: 400}},
 	},
 	{
 		name: "the application is let go after the release",
