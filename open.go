@@ -86,7 +86,10 @@ func leaseURL(bucketURL, leaseBucket string) string {
 }
 
 // buckets are the handles of one node: see node.Config.
-type buckets struct{ cells, lease, leases bucket.Bucket }
+type buckets struct {
+	cells, lease, leases bucket.Bucket
+	paces                paces
+}
 
 func openBuckets(ctx context.Context, bucketURL, leaseBucket string) (bs buckets, err error) {
 	leases := leaseURL(bucketURL, leaseBucket)
@@ -99,7 +102,7 @@ func openBuckets(ctx context.Context, bucketURL, leaseBucket string) (bs buckets
 			return buckets{}, err
 		}
 	}
-	return bs, nil
+	return bs.paced(leases == bucketURL), nil
 }
 
 func (bs buckets) close() {

@@ -16,7 +16,7 @@ import (
 
 // Options are what a [Handler] is made of. Node is required.
 type Options struct {
-	// Node may be a [Drainer] and a [Releaser], too.
+	// Node may be a [Drainer], a [Releaser] and a [Meter], too.
 	Node Node
 	// Token is the bearer token; empty if none is asked for.
 	Token string
@@ -63,6 +63,8 @@ func (h *Handler) route(w http.ResponseWriter, r *http.Request) {
 	switch path {
 	case "/v1/node":
 		h.serve(w, r, methods{http.MethodGet: h.info})
+	case "/metrics":
+		h.serve(w, r, methods{http.MethodGet: h.metrics})
 	case "/v1/cells":
 		h.serve(w, r, methods{http.MethodGet: h.cells})
 	case "/v1/drain":
@@ -121,11 +123,14 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, m methods) {
 		writeProblem(w, problemOf(err))
 		return
 	}
-	status := http.StatusOK
-	if b, ok := body.(begun); ok {
-		status, body = http.StatusAccepted, b.body
+	switch b := body.(type) {
+	case begun:
+		writeJSON(w, http.StatusAccepted, "application/json", b.body)
+	case exposition:
+		writeBody(w, http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", []byte(b))
+	default:
+		writeJSON(w, http.StatusOK, "application/json", body)
 	}
-	writeJSON(w, status, "application/json", body)
 }
 
 func (m methods) allow() string {
@@ -225,7 +230,10 @@ func writeJSON(w http.ResponseWriter, status int, kind string, body any) {
 	if err != nil { // the bodies are ours, and plain
 		panic(err)
 	}
-	b = append(b, '\n')
+	writeBody(w, status, kind, append(b, '\n'))
+}
+
+func writeBody(w http.ResponseWriter, status int, kind string, b []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	w.WriteHeader(status)

@@ -112,7 +112,9 @@ type Traits struct {
 // Create, Replace and Delete are sent at most once per call: the client
 // library's retries are off for them, because a retry of a write that had
 // landed would be answered "rejected", which is false. Get and List may retry
-// within their context. Every method returns soon after its context ends; a
+// within their context, but an adapter's need not: package pace does, for all
+// clients of a bucket together. An adapter adds a Retry-After to its errors by
+// [WithRetryAfter]. Every method returns soon after its context ends; a
 // write cut off by it is ambiguous unless it was certainly never sent.
 type Bucket interface {
 	// Get reads one object, with the store's stamps of this very answer. An

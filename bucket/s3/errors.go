@@ -23,6 +23,10 @@ const (
 // writeError says what a failed write means, or leaves it ambiguous. It goes by
 // the status and the error code together: a proxy can make up a status.
 func writeError(kind write, x *exchange, err error) error {
+	return bucket.WithRetryAfter(judgeWrite(kind, x, err), x.header)
+}
+
+func judgeWrite(kind write, x *exchange, err error) error {
 	code := errorCode(err)
 	switch {
 	case !x.sent.Load():
@@ -54,6 +58,10 @@ func writeError(kind write, x *exchange, err error) error {
 
 // readError says what a failed read means.
 func readError(x *exchange, err error) error {
+	return bucket.WithRetryAfter(judgeRead(x, err), x.header)
+}
+
+func judgeRead(x *exchange, err error) error {
 	code := errorCode(err)
 	switch {
 	case x.notCached() != nil:

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -72,11 +71,8 @@ func Open(ctx context.Context, o Options) (*Bucket, error) {
 		if o.Endpoint != "" {
 			c.BaseEndpoint = aws.String(o.Endpoint)
 		}
-		// Reads only; writes bring their own.
-		c.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
-			r.MaxAttempts = 3
-			r.MaxBackoff = time.Second
-		})
+		// Reads are tried again by package pace, for all clients together.
+		c.Retryer = aws.NopRetryer{}
 		// Other stores do not know the checksums that S3 added later.
 		c.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		c.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired

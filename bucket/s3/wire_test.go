@@ -226,8 +226,8 @@ func TestReadAnswers(t *testing.T) {
 		{"403", says(403, "AccessDenied"), bucket.ErrRefused, 1},
 		{"wrong region", says(301, "PermanentRedirect", "Location", "/x"), bucket.ErrRefused, 1},
 		{"redirect", says(307, "", "Location", "/x"), errAmbiguous, 1},
-		{"503 SlowDown", says(503, "SlowDown"), bucket.ErrThrottled, 3},
-		{"500", says(500, "InternalError"), errAmbiguous, 3},
+		{"503 SlowDown", says(503, "SlowDown"), bucket.ErrThrottled, 1},
+		{"500", says(500, "InternalError"), errAmbiguous, 1},
 		{"out of a cache", ok("ETag", `"v"`, "Age", "3"), errAmbiguous, 1},
 		{"without ETag", ok(), errAmbiguous, 1},
 		{"cut short", ok("ETag", `"v"`, "Content-Length", "1000"), errAmbiguous, 1},
@@ -244,6 +244,30 @@ func TestReadAnswers(t *testing.T) {
 				t.Errorf("got %+v, error %v after %d requests; want %v after %d", o, err, s.requests.Load(), c.want, c.sent)
 			}
 		})
+	}
+}
+
+func TestRetryAfterOnTheWire(t *testing.T) {
+	for _, c := range []struct {
+		headers []string
+		want    time.Duration
+	}{
+		{[]string{"Retry-After", "7"}, 7 * time.Second},
+		{[]string{"Retry-After", "Sun, 29 Nov 2026 10:00:09 GMT", "Date", "Sun, 29 Nov 2026 10:00:00 GMT"}, 9 * time.Second},
+		{[]string{"Retry-After", "Sun, 29 Nov 2026 09:00:00 GMT", "Date", "Sun, 29 Nov 2026 10:00:00 GMT"}, 0},
+		{[]string{"Retry-After", "soon"}, 0},
+		{[]string{"Retry-After", "-7"}, 0},
+		{nil, 0},
+	} {
+		for _, code := range []string{"SlowDown", "ServiceUnavailable"} {
+			b := open(t, options(script(t, says(503, code, c.headers...)).URL))
+			_, read := b.Get(t.Context(), "k")
+			_, written := b.Create(t.Context(), "k", nil)
+			if bucket.RetryAfter(read) != c.want || bucket.RetryAfter(written) != c.want || errors.Is(written, bucket.ErrThrottled) != (code == "SlowDown") {
+				t.Errorf("%s %q: read %v, %v; written %v, %v; want %v", code, c.headers,
+					bucket.RetryAfter(read), read, bucket.RetryAfter(written), written, c.want)
+			}
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ var layout = map[string]allowed{
 	"bucket/azure":      {own: []string{"bucket"}, other: []string{"github.com/Azure/"}},
 	"bucket/sqlite":     {own: []string{"bucket"}, other: []string{"modernc.org/sqlite", "golang.org/x/sys/"}},
 	"bucket/mem":        {own: []string{"bucket"}},
+	"bucket/pace":       {own: []string{"bucket"}},
 	"bucket/buckettest": {own: []string{"bucket"}},
 	"node":              {own: []string{"core", "bucket", "internal/wire"}, other: []string{"golang.org/x/sys/"}},
 	"peer":              {own: []string{"core"}},

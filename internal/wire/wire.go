@@ -85,3 +85,17 @@ func encode(record any, check error) []byte {
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
+
+// ClassOfKey names what a key is about, for counts: owner, lease, fleet, probe,
+// or other.
+func ClassOfKey(key string) string {
+	switch first, _, _ := strings.Cut(key, "/"); first {
+	case "cells":
+		return "owner"
+	case "nodes":
+		return "lease"
+	case "fleet", "probe":
+		return first
+	}
+	return "other"
+}
