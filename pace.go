@@ -23,3 +23,7 @@ func (bs buckets) paced(oneBucket bool) buckets {
 }
 
 func newPace() *pace.Pace { return pace.New(pace.Options{Class: wire.ClassOfKey}) }
+
+// LeaseBucketURL is where the node leases of a fleet live: leaseBucket if it is
+// given, else the bucket (for sqlite:PATH the second file PATH-leases).
+func LeaseBucketURL(bucketURL, leaseBucket string) string { return leaseURL(bucketURL, leaseBucket) }

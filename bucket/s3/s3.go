@@ -153,8 +153,11 @@ func (b *Bucket) Get(ctx context.Context, key string) (bucket.Object, error) {
 }
 
 func (b *Bucket) get(ctx context.Context, key string) (bucket.Object, error) {
-	ctx, x := watch(ctx)
-	out, err := b.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: b.key(key)})
+	var out *s3.GetObjectOutput
+	x, err := sendOnce(ctx, func(ctx context.Context, once func(*s3.Options)) (err error) {
+		out, err = b.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: b.key(key)}, once)
+		return err
+	})
 	if err != nil {
 		return bucket.Object{}, readError(x, err)
 	}
@@ -235,12 +238,15 @@ func (b *Bucket) List(ctx context.Context, prefix, after string, limit int) (buc
 	if err := ctx.Err(); err != nil {
 		return bucket.Listing{}, err
 	}
-	ctx, x := watch(ctx)
 	in := &s3.ListObjectsV2Input{Bucket: &b.name, Prefix: b.key(prefix), MaxKeys: aws.Int32(int32(bucket.PageLimit(limit)))}
 	if after != "" {
 		in.StartAfter = b.key(after)
 	}
-	out, err := b.client.ListObjectsV2(ctx, in)
+	var out *s3.ListObjectsV2Output
+	x, err := sendOnce(ctx, func(ctx context.Context, once func(*s3.Options)) (err error) {
+		out, err = b.client.ListObjectsV2(ctx, in, once)
+		return err
+	})
 	if err != nil {
 		return bucket.Listing{}, b.explain("list", prefix, readError(x, err))
 	}

@@ -82,7 +82,7 @@ func watch(ctx context.Context) (context.Context, *exchange) {
 	return context.WithValue(ctx, exchangeKey{}, x), x
 }
 
-// sendOnce performs one write without retries, except after an answer that the
+// sendOnce performs one operation without retries, except after an answer that the
 // clock was too wrong: the store refused, and the client has set its clock by
 // that answer.
 func sendOnce(ctx context.Context, op func(context.Context, func(*s3.Options)) error) (*exchange, error) {

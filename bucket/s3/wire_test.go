@@ -208,6 +208,16 @@ func TestClockSkew(t *testing.T) {
 			t.Errorf("create %d: %v after %d requests, want %d", i, err, s.requests.Load(), want)
 		}
 	}
+	for name, read := range map[string]func(bucket.Bucket) error{
+		"get":  func(b bucket.Bucket) error { _, err := b.Get(t.Context(), "k"); return err },
+		"list": func(b bucket.Bucket) error { _, err := b.List(t.Context(), "", "", 0); return err },
+	} {
+		b := open(t, options(s.URL))
+		s.requests.Store(0)
+		if err := read(b); errors.Is(err, bucket.ErrRefused) || s.requests.Load() != 2 {
+			t.Errorf("%s: %v after %d requests, want 2", name, err, s.requests.Load())
+		}
+	}
 }
 
 func TestReadAnswers(t *testing.T) {

@@ -40,6 +40,7 @@ var layout = map[string]allowed{
 	"internal/trace":    {own: []string{"core"}},
 	"internal/tidy":     {},
 	"internal/s3server": {own: []string{"bucket/..."}, other: []string{"github.com/johannesboyne/gofakes3"}},
+	"internal/inspect":  {own: []string{"core", "bucket/...", "peer", "internal/wire"}},
 	"internal/demo":     {other: []string{"github.com/coder/websocket"}},
 	"internal/bench":    {},
 	"internal/e2e":      {},

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tenure-go/tenure/core"
 )
@@ -29,6 +30,9 @@ const (
 	CellsPrefix = "cells/"
 	NodesPrefix = "nodes/"
 )
+
+// Retention is how long a node's record is kept after its last write.
+const Retention = 30 * 24 * time.Hour
 
 // FleetKey is the key of the fleet's own record, in both buckets.
 const FleetKey = "fleet/fleet.json"
