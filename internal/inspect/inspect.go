@@ -173,7 +173,11 @@ func (n *Node) judge(rec wire.LeaseRecord, s bucket.Stamps, ttl, rounding time.D
 	if known {
 		ms := age.Milliseconds()
 		n.AgeMS = &ms
-		n.Removal = age >= wire.Retention
+		keep := wire.Retention
+		if rec.Released {
+			keep = wire.RetentionReleased
+		}
+		n.Removal = age >= keep
 	}
 	ago := age.Round(100 * time.Millisecond).String()
 	if age >= time.Minute {

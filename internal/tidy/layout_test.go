@@ -41,6 +41,7 @@ var layout = map[string]allowed{
 	"internal/tidy":     {},
 	"internal/s3server": {own: []string{"bucket/..."}, other: []string{"github.com/johannesboyne/gofakes3"}},
 	"internal/inspect":  {own: []string{"core", "bucket/...", "peer", "internal/wire"}},
+	"internal/sweep":    {own: []string{"core", "bucket", "internal/wire"}},
 	"internal/demo":     {other: []string{"github.com/coder/websocket"}},
 	"internal/bench":    {},
 	"internal/e2e":      {},

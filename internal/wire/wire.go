@@ -31,8 +31,15 @@ const (
 	NodesPrefix = "nodes/"
 )
 
-// Retention is how long a node's record is kept after its last write.
-const Retention = 30 * 24 * time.Hour
+// How long a node's record is kept after its last write: that of a node that
+// expired, and that of one that said goodbye.
+const (
+	Retention         = 30 * 24 * time.Hour
+	RetentionReleased = 24 * time.Hour
+)
+
+// SweepKey is the key of the record of the last clean-up, in the lease bucket.
+const SweepKey = "fleet/sweep.json"
 
 // FleetKey is the key of the fleet's own record, in both buckets.
 const FleetKey = "fleet/fleet.json"
