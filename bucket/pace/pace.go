@@ -20,12 +20,12 @@ import (
 // How requests are held back. After a throttle they leave one by one, a gap
 // apart. It doubles with each throttle that it did not prevent and halves with
 // each calm without one, so that a store that goes on throttling is asked about
-// once a calm, and one that stopped is at full speed again within ten.
+// once a calm, and one that stopped is at full speed again within eight.
 const (
 	firstGap = 20 * time.Millisecond
 	mostGap  = time.Second
 	leastGap = 5 * time.Millisecond // below it nothing is held back
-	calm     = time.Second
+	calm     = time.Second / 2
 	mostWait = time.Minute // of a Retry-After that is obeyed
 )
 

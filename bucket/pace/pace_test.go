@@ -223,7 +223,7 @@ func TestWaitEndsWithTheContext(t *testing.T) {
 	})
 }
 
-// While a store throttles it is asked about once a second, however many want
+// While a store throttles it is asked about twice a second, however many want
 // something of it; soon after, it is at full speed again.
 func TestThrottleIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -251,11 +251,11 @@ func TestThrottleIsRemembered(t *testing.T) {
 		}
 		work.Wait()
 		during := between(at, 5*time.Second, 60*time.Second)
-		if during < 30 || during > 120 {
-			t.Errorf("%d requests in the 55s of throttling, at 5500 wanted; want about one a second", during)
+		if during < 55 || during > 220 {
+			t.Errorf("%d requests in the 55s of throttling, at 5500 wanted; want about two a second", during)
 		}
-		if after := between(at, 75*time.Second, 85*time.Second); after < 990 {
-			t.Errorf("%d requests in 10s, 15s after the throttling, at 1000 wanted", after)
+		if after := between(at, 66*time.Second, 76*time.Second); after < 990 {
+			t.Errorf("%d requests in 10s, 6s after the throttling, at 1000 wanted", after)
 		}
 		if s := f.pace.Stats(); s.Gap != 0 || s.Held == 0 || s.Refused == 0 {
 			t.Errorf("%+v", s)
@@ -299,7 +299,7 @@ func (s *store) Get(ctx context.Context, key string) (bucket.Object, error) {
 }
 
 // Ten nodes want ten times what the store gives, again each second. It is sent
-// about what it can serve, and much of that is served.
+// little of that, and much of what can be served is.
 func TestAFleetDoesNotAmplifyAThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{Bucket: mem.NewStore(time.Now).Open(), most: 100}
@@ -320,9 +320,11 @@ func TestAFleetDoesNotAmplifyAThrottle(t *testing.T) {
 			}
 		}
 		work.Wait()
-		if could := 60 * s.most; s.asked > 2*could || s.served < could/4 {
+		could := 60 * s.most
+		if s.asked > 3*could || s.served < could/4 {
 			t.Errorf("%d of 60000 wanted requests were sent and %d served, %d could have been", s.asked, s.served, could)
 		}
+		t.Logf("%d of 60000 wanted requests were sent and %d served, %d could have been", s.asked, s.served, could)
 	})
 }
 
