@@ -102,7 +102,7 @@ func TestLeaseLane(t *testing.T) {
 // while everything about cells is slow.
 func saturate(t *testing.T, p place, x *proxy, f fault, seen *renewals, flags ...string) {
 	t.Helper()
-	flags = append([]string{"--lease-ttl", longTTL.String(), "--max-activations", "100", "--request-timeout", "4s"}, flags...)
+	flags = append([]string{"--lease-ttl", longTTL.String(), "--max-activations", "100", "--request-timeout", "3s"}, flags...)
 	n := startFleet(t, p, 1, flags...).nodes[0]
 	if a := request(t, "POST", n.ready.Listen, "mine", ""); !a.ok() {
 		t.Fatal(a)

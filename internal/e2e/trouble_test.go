@@ -79,7 +79,7 @@ type troubled struct {
 }
 
 // Every answer comes before the clients of the tests lose their patience.
-var troubledFlags = []string{"--lease-ttl", longTTL.String(), "--idle-after", "2s", "--request-timeout", "4s"}
+var troubledFlags = []string{"--lease-ttl", longTTL.String(), "--idle-after", "2s", "--request-timeout", "3s"}
 
 func startTroubled(t *testing.T) *troubled {
 	t.Helper()
