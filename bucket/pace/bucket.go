@@ -102,7 +102,7 @@ func again[T any](ctx context.Context, b *paced, op func() (T, error)) (v T, err
 
 // pause waits before the next try, with full jitter; false if there is none.
 func (b *paced) pause(ctx context.Context, n int) bool {
-	d := time.Duration(b.pace.o.Random() * float64(min(firstPause<<n, mostPause)))
+	d := b.pace.random(min(firstPause<<n, mostPause))
 	if by, ok := ctx.Deadline(); ok && !time.Now().Add(d).Before(by) {
 		return false
 	}

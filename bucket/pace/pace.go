@@ -41,7 +41,7 @@ const (
 type Options struct {
 	// Class names what a key belongs to, in the counts.
 	Class func(key string) string
-	// Random is in [0, 1); math/rand's by default. It may be called
+	// Random is in [0, 1); math/rand's by default. It is never called
 	// concurrently.
 	Random func() float64
 }
@@ -132,6 +132,13 @@ func (p *Pace) note(sent time.Time, err error) {
 	if at := now.Add(min(wait, mostWait) + time.Duration(p.o.Random()*float64(p.gap))); at.After(p.next) {
 		p.next = at
 	}
+}
+
+// random is a random part of d.
+func (p *Pace) random(d time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Duration(p.o.Random() * float64(d))
 }
 
 // retry takes one retry out of the budget, if there is one.
