@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -68,6 +70,12 @@ func appliedLate(_ http.ResponseWriter, r *http.Request, server http.Handler) {
 }
 
 func unreachable(http.ResponseWriter, *http.Request, http.Handler) { panic(http.ErrAbortHandler) }
+
+// silent is a bucket that swallows what it is asked.
+func silent(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
+	_, _ = io.Copy(io.Discard, r.Body) // else it is not noticed that the client has left
+	<-r.Context().Done()
+}
 
 // troubled is a fleet of three behind a proxy, with cells that are in use all the
 // time, and others that are claimed and given up again and again.
@@ -162,6 +170,7 @@ func TestTroubleWithTheBucket(t *testing.T) {
 		s.suffer(t, "409 to every write for half a TTL", onWrites(contended), longTTL/2)
 		s.suffer(t, "writes applied a second after their connection broke, for 6s", onWrites(appliedLate), 6*time.Second)
 		s.suffer(t, "unreachable for half a TTL", unreachable, longTTL/2)
+		s.suffer(t, "answers nothing for half a TTL", silent, longTTL/2)
 		s.finish(t)
 	})
 	t.Run("long", func(t *testing.T) {
@@ -218,4 +227,70 @@ func unreachableForLong(t *testing.T) {
 		}
 		h.check(t)
 	}
+}
+
+// TestRetryAfter: a node that was told when to come again sends nothing about cells
+// before, however many are asked for; its lease is not kept waiting; and it all
+// shows in the metrics.
+func TestRetryAfter(t *testing.T) {
+	const wait = 4 * time.Second
+	p := openS3(t)
+	x := (&proxy{}).start(t, p.server.Endpoint)
+	n := startFleet(t, p.through(t, x), 1, "--request-timeout", "20s").nodes[0]
+	var seen renewals
+	var mu sync.Mutex
+	var asked []time.Time
+	x.set(func(w http.ResponseWriter, r *http.Request, server http.Handler) {
+		if !strings.Contains(r.URL.Path, "/cells/") {
+			seen.watch(w, r, server)
+			return
+		}
+		mu.Lock()
+		asked = append(asked, time.Now())
+		first := len(asked) == 1
+		mu.Unlock()
+		if first {
+			w.Header().Set("Retry-After", "4")
+			fail(w, http.StatusTooManyRequests, "TooManyRequests")
+			return
+		}
+		server.ServeHTTP(w, r)
+	})
+	request(t, "GET", n.ready.Listen, "first", "")
+	l := startLoad(t, cellNames("held", 20), []string{n.ready.Listen})
+	if !l.awaitServed(cellNames("held", 20), 1, time.Now().Add(wait+recovery)) {
+		t.Error("not every cell was served in the end")
+	}
+	h := l.finish()
+	h.check(t)
+	mu.Lock()
+	defer mu.Unlock()
+	if early := asked[1].Sub(asked[0]); early < wait-50*time.Millisecond {
+		t.Errorf("the store was asked again after %v, it had said %v", early, wait)
+	}
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	if len(seen.at) < int(wait/(ttl/3))-1 {
+		t.Errorf("%d renewals meanwhile", len(seen.at))
+	}
+	metrics := adminText(t, n, "/metrics")
+	if !strings.Contains(metrics, `tenure_bucket_requests_total{bucket="bucket",operation="get",key="owner",outcome="throttled"} 1`) ||
+		strings.Contains(metrics, `tenure_bucket_held_total{bucket="bucket"} 0`) {
+		t.Errorf("the metrics are\n%s", metrics)
+	}
+	checkAlive(t, n)
+}
+
+func adminText(t *testing.T, n *node, path string) string {
+	t.Helper()
+	resp, err := http.Get("http://" + n.ready.Admin + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
 }
