@@ -229,7 +229,7 @@ func TestDiagnoseABrokenStore(t *testing.T) {
 		{"ignores If-Match", &proxy{}, ignoresMatch, "replace-old", true, []string{"accepted the condition and did not apply it", "Use a store with working conditional writes"}},
 		{"no such key to a create", &proxy{noSuchKey: true}, nil, "create", true, []string{"NoSuchKey", "Use a store with working conditional writes"}},
 		{"times ten minutes off", &proxy{}, wrongTimes, "times", true, []string{"Date and Last-Modified"}},
-		{"read only", &proxy{readOnly: true}, nil, "create", false, []string{"AccessDenied", "Check the credentials"}},
+		{"read only", &proxy{readOnly: true}, nil, "create", false, []string{"AccessDenied", "the credentials and the region"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

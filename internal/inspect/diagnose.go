@@ -120,7 +120,7 @@ func advise(err error, advice string) string {
 	case errors.Is(err, bucket.ErrThrottled):
 		return "The store asks to slow down: try again later, and see what else uses it"
 	case errors.Is(err, bucket.ErrRefused):
-		return "Check the credentials and the region, and that reading, writing, deleting and listing objects is permitted"
+		return "Check the name of the bucket, the credentials and the region, and that reading, writing, deleting and listing objects is permitted"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "It did not answer in time: check the network, a proxy or firewall between, and the load of the store"
 	}
