@@ -91,7 +91,7 @@ var writeAnswers = []struct {
 	{"412", says(412, "PreconditionFailed"), bucket.ErrConflict, bucket.ErrConflict},
 	{"412 without a body", says(412, ""), bucket.ErrConflict, bucket.ErrConflict},
 	{"NoSuchKey", says(404, "NoSuchKey"), bucket.ErrBroken, bucket.ErrConflict},
-	{"NoSuchBucket", says(404, "NoSuchBucket"), bucket.ErrNotApplied, bucket.ErrNotApplied},
+	{"NoSuchBucket", says(404, "NoSuchBucket"), bucket.ErrRefused, bucket.ErrRefused},
 	{"404 page", says(404, "html"), errAmbiguous, errAmbiguous},
 	{"404 without a body", says(404, ""), errAmbiguous, errAmbiguous},
 	{"409 contended", says(409, "ConditionalRequestConflict"), bucket.ErrContended, bucket.ErrContended},
@@ -220,7 +220,7 @@ func TestReadAnswers(t *testing.T) {
 	}{
 		{"absent", says(404, "NoSuchKey"), bucket.ErrNotExist, 1},
 		{"absent, out of a cache", says(404, "NoSuchKey", "Age", "1"), errAmbiguous, 1},
-		{"no bucket", says(404, "NoSuchBucket"), errAmbiguous, 1},
+		{"no bucket", says(404, "NoSuchBucket"), bucket.ErrRefused, 1},
 		{"404 page", says(404, "html"), errAmbiguous, 1},
 		{"404 without a body", says(404, ""), errAmbiguous, 1},
 		{"403", says(403, "AccessDenied"), bucket.ErrRefused, 1},

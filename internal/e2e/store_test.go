@@ -4,12 +4,8 @@ package e2e
 
 import (
 	"context"
-	"net/http/httptest"
 	"path/filepath"
 	"testing"
-
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/tenure-go/tenure"
 	"github.com/tenure-go/tenure/bucket"
@@ -87,23 +83,13 @@ func (p place) through(t *testing.T, x *proxy) place {
 	return p
 }
 
-// fakeS3 is an S3 server in this process, which checks no signature, so that a
-// proxy in front of it can change requests.
+// fakeS3 is an S3 server that checks no signature, so that a proxy in front of it
+// can change requests.
 func fakeS3(t *testing.T) (endpoint string, p place) {
 	t.Helper()
-	backend := s3mem.New()
-	if err := backend.CreateBucket("fleet"); err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(gofakes3.New(backend).Server())
-	t.Cleanup(server.Close)
-	options := s3.Options{
-		Bucket: "fleet", Endpoint: server.URL, Region: "us-east-1", PathStyle: true,
-		AccessKeyID: "any", SecretAccessKey: "any",
-	}
-	fake := &s3server.Server{Endpoint: server.URL, Bucket: "fleet"}
-	b := openedS3(t, options)
-	return server.URL, place{url: fake.URL(), env: fake.Env(), cells: b, leases: b, server: fake}
+	server := s3server.StartFake(t)
+	b := openedS3(t, server.Options())
+	return server.Endpoint, place{url: server.URL(), env: server.Env(), cells: b, leases: b, server: server}
 }
 
 // record is an object's body; empty if there is none.
