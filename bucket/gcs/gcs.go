@@ -107,6 +107,25 @@ func (b *Bucket) Get(ctx context.Context, key string) (bucket.Object, error) {
 	if err := bucket.CheckRead(ctx, b.prefix+key); err != nil {
 		return bucket.Object{}, err
 	}
+	var (
+		o   bucket.Object
+		err error
+	)
+	for range 3 { // it may be created, or replaced, at the same moment
+		if o, err = b.get(ctx, key); !errors.Is(err, errMeanwhile) {
+			break
+		}
+	}
+	if err != nil {
+		return bucket.Object{}, b.explain("read", key, err)
+	}
+	return o, nil
+}
+
+// errMeanwhile is an answer that another read may well not get.
+var errMeanwhile = errors.New("the object was written at the same moment")
+
+func (b *Bucket) get(ctx context.Context, key string) (bucket.Object, error) {
 	a, err := b.ask(ctx, request{method: http.MethodGet, url: b.xmlURL(key), limit: bucket.MaxBody})
 	if err == nil {
 		err = a.notFoundHere()
@@ -117,14 +136,10 @@ func (b *Bucket) Get(ctx context.Context, key string) (bucket.Object, error) {
 	if err == nil {
 		err = a.readError()
 	}
-	var o bucket.Object
-	if err == nil {
-		o, err = a.object(key)
-	}
 	if err != nil {
-		return bucket.Object{}, b.explain("read", key, err)
+		return bucket.Object{}, err
 	}
-	return o, nil
+	return a.object()
 }
 
 // confirmAbsent asks, after a 404 that does not say what is missing (as
@@ -135,7 +150,7 @@ func (b *Bucket) confirmAbsent(ctx context.Context, key string) error {
 	case err != nil:
 		return fmt.Errorf("404 that does not say what was not found; asked for a list: %w", err)
 	case len(l.Items) > 0 && l.Items[0].Name == b.prefix+key:
-		return errors.New("404 for an object that is in the bucket's list")
+		return fmt.Errorf("404 for an object that is in the bucket's list: %w", errMeanwhile)
 	}
 	return fmt.Errorf("404, and it is not in the bucket's list: %w", bucket.ErrNotExist)
 }

@@ -1,6 +1,8 @@
 package s3_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/tenure-go/tenure/bucket"
@@ -39,4 +41,13 @@ func openError(t *testing.T, name, endpoint, prefix string) error {
 	o.Bucket, o.Prefix = name, prefix
 	_, err := s3.Open(t.Context(), o)
 	return err
+}
+
+func writeFile(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
