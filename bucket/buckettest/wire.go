@@ -131,6 +131,9 @@ func aged(header http.Header, body []byte) []byte {
 	return body
 }
 
+// huge is no record, whatever it is.
+func huge(http.Header, []byte) []byte { return make([]byte, bucket.MaxBody+1) }
+
 // through opens the store behind a new proxy, with a part of the key space that
 // no other test uses, and with a connection that was used before.
 func (w Wire) through(t *testing.T) (*proxy.Proxy, *run) {
@@ -247,6 +250,7 @@ var readFaults = []fault{
 	{name: "nothing at all", do: proxy.Answer(200, "")},
 	{name: "out of a cache", do: proxy.Edit(aged)},
 	{name: "no version", do: proxy.Edit(bare), inHead: true},
+	{name: "too large", do: proxy.Edit(huge), inHead: true},
 }
 
 // testRead: whatever happens, an object and a list are there or an error is; an
