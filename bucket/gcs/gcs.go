@@ -64,8 +64,11 @@ func Open(ctx context.Context, o Options) (*Bucket, error) {
 	b := &Bucket{http: exchange.NewClient(), base: service, name: o.Bucket, prefix: prefix}
 	if emulator := cmp.Or(o.Emulator, os.Getenv("STORAGE_EMULATOR_HOST")); emulator != "" {
 		base, err := emulatorURL(emulator)
+		if err != nil {
+			return nil, err
+		}
 		b.base = base
-		return b, err
+		return b, nil
 	}
 	tokens, err := findTokens(ctx)
 	if err != nil {

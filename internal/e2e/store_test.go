@@ -4,12 +4,20 @@ package e2e
 
 import (
 	"context"
+	"net/url"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tenure-go/tenure"
 	"github.com/tenure-go/tenure/bucket"
+	"github.com/tenure-go/tenure/bucket/azure"
+	wire "github.com/tenure-go/tenure/bucket/buckettest/proxy"
+	"github.com/tenure-go/tenure/bucket/gcs"
 	"github.com/tenure-go/tenure/bucket/s3"
+	"github.com/tenure-go/tenure/internal/azserver"
+	"github.com/tenure-go/tenure/internal/gcsserver"
 	"github.com/tenure-go/tenure/internal/s3server"
 )
 
@@ -20,20 +28,29 @@ type place struct {
 	cells, leases bucket.Bucket
 	path          string           // of the file of cells, for sqlite
 	server        *s3server.Server // for S3
+	endpoint      string           // URL of the store's server; empty for sqlite
+	proxied       []wire.Option    // how a proxy before it passes requests on
 }
 
-var stores = []struct {
+type store struct {
 	name string
 	open func(*testing.T) place
-}{
+}
+
+var stores = []store{
 	{"sqlite", openSQLite},
 	{"s3", openS3},
+	{"gcs", openGCS},
+	{"azure", openAzure},
 }
 
 // onEveryStore runs a scenario on each store, at the same time: mostly they
 // wait.
 func onEveryStore(t *testing.T, scenario func(t *testing.T, p place)) {
 	for _, s := range stores {
+		if s.name != only && (only != "" || s.name == "gcs" || s.name == "azure") {
+			continue // see TestOnOtherStores
+		}
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			scenario(t, s.open(t))
@@ -63,7 +80,29 @@ func openS3(t *testing.T) place {
 	t.Helper()
 	server := s3server.Start(t)
 	b := openedS3(t, server.Options())
-	return place{url: server.URL(), env: server.Env(), cells: b, leases: b, server: server}
+	return place{url: server.URL(), env: server.Env(), cells: b, leases: b, server: server, endpoint: server.Endpoint}
+}
+
+func openGCS(t *testing.T) place {
+	t.Helper()
+	server := gcsserver.Start(t)
+	b, err := gcs.Open(t.Context(), server.Options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return place{url: server.URL(), env: server.Env(), cells: b, leases: b, endpoint: server.Endpoint, proxied: []wire.Option{wire.ToTarget}}
+}
+
+func openAzure(t *testing.T) place {
+	t.Helper()
+	server := azserver.Start(t)
+	b, err := azure.Open(server.Options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return place{url: server.URL(), env: server.Env(), cells: b, leases: b, endpoint: server.Endpoint}
 }
 
 func openedS3(t *testing.T, o s3.Options) bucket.Bucket {
@@ -74,6 +113,18 @@ func openedS3(t *testing.T, o s3.Options) bucket.Bucket {
 	}
 	t.Cleanup(func() { b.Close() })
 	return b
+}
+
+// counted is the same place, reached through a proxy that counts.
+func (p place) counted(t *testing.T) (place, *wire.Proxy) {
+	t.Helper()
+	x := wire.Start(t, p.endpoint, p.proxied...)
+	p.url = strings.ReplaceAll(p.url, url.QueryEscape(p.endpoint), url.QueryEscape(x.URL))
+	p.env = slices.Clone(p.env)
+	for i := range p.env {
+		p.env[i] = strings.ReplaceAll(p.env[i], p.endpoint, x.URL)
+	}
+	return p, x
 }
 
 // through is the same place, reached through the proxy.
