@@ -73,7 +73,7 @@ func start(ctx context.Context, command func(string) *exec.Cmd) (*Process, error
 }
 
 func (p *Process) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 90*time.Second) // Node.js on a busy machine
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
