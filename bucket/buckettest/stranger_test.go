@@ -220,6 +220,9 @@ func (b *clerk) Get(ctx context.Context, key string) (bucket.Object, error) {
 	if err == nil && resp.Header.Get("ETag") == "" {
 		err = errors.New("no version")
 	}
+	if err == nil {
+		err = bucket.CheckBody(key, int64(len(body)))
+	}
 	if err != nil {
 		return bucket.Object{}, err
 	}
