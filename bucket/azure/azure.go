@@ -31,6 +31,7 @@ import (
 type Bucket struct {
 	client *container.Client
 	http   *exchange.Client
+	clock  clock
 	name   string
 	prefix string // empty, or ends in a slash
 }
@@ -50,8 +51,11 @@ func (b *Bucket) Get(ctx context.Context, key string) (bucket.Object, error) {
 }
 
 func (b *Bucket) get(ctx context.Context, key string) (bucket.Object, error) {
-	ctx, x := exchange.Watch(ctx)
-	out, err := b.blob(key).DownloadStream(ctx, nil)
+	var out blob.DownloadStreamResponse
+	x, err := b.send(ctx, func(ctx context.Context) (err error) {
+		out, err = b.blob(key).DownloadStream(ctx, nil)
+		return err
+	})
 	if err != nil {
 		return bucket.Object{}, readError(x, err)
 	}
@@ -98,8 +102,11 @@ func (b *Bucket) put(ctx context.Context, kind write, key string, body []byte, w
 		HTTPHeaders:      &blob.HTTPHeaders{BlobCacheControl: to.Ptr("no-store"), BlobContentType: to.Ptr("application/json")},
 		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &when},
 	}
-	ctx, x := exchange.Watch(ctx)
-	out, err := b.blob(key).Upload(ctx, streaming.NopCloser(bytes.NewReader(body)), options)
+	var out blockblob.UploadResponse
+	x, err := b.send(ctx, func(ctx context.Context) (err error) {
+		out, err = b.blob(key).Upload(ctx, streaming.NopCloser(bytes.NewReader(body)), options)
+		return err
+	})
 	if err != nil {
 		return bucket.Written{}, b.explain(string(kind), key, writeError(kind, x, err))
 	}
@@ -116,8 +123,11 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 	if err := bucket.CheckWrite(ctx, b.prefix+key, nil); err != nil {
 		return err
 	}
-	ctx, x := exchange.Watch(ctx)
-	if _, err := b.blob(key).Delete(ctx, nil); err != nil {
+	x, err := b.send(ctx, func(ctx context.Context) error {
+		_, err := b.blob(key).Delete(ctx, nil)
+		return err
+	})
+	if err != nil {
 		if err = writeError(remove, x, err); !errors.Is(err, bucket.ErrConflict) { // it is absent
 			return b.explain("delete", key, err)
 		}
@@ -155,8 +165,11 @@ func (b *Bucket) List(ctx context.Context, prefix, after string, limit int) (buc
 // page reads and checks one page: one that is wrong would make nodes look
 // absent. Keys up to after are left out.
 func (b *Bucket) page(ctx context.Context, options *container.ListBlobsFlatOptions, prefix, after string) (l bucket.Listing, next string, err error) {
-	ctx, x := exchange.Watch(ctx)
-	out, err := b.client.NewListBlobsFlatPager(options).NextPage(ctx)
+	var out container.ListBlobsFlatResponse
+	x, err := b.send(ctx, func(ctx context.Context) (err error) {
+		out, err = b.client.NewListBlobsFlatPager(options).NextPage(ctx)
+		return err
+	})
 	if err != nil {
 		return l, "", readError(x, err)
 	}

@@ -87,7 +87,7 @@ func Open(o Options) (*Bucket, error) {
 		b.prefix += "/"
 	}
 	var err error
-	if b.client, err = newClient(o, b.http); err == nil {
+	if b.client, err = newClient(o, b.http, &b.clock); err == nil {
 		err = primary(b.client.URL())
 	}
 	if err != nil {
@@ -96,11 +96,13 @@ func Open(o Options) (*Bucket, error) {
 	return b, nil
 }
 
-func newClient(o Options, transport policy.Transporter) (*container.Client, error) {
+func newClient(o Options, transport policy.Transporter, clock policy.Policy) (*container.Client, error) {
 	options := &container.ClientOptions{ClientOptions: azcore.ClientOptions{
 		Transport: transport,
 		Retry:     policy.RetryOptions{MaxRetries: -1}, // a write is sent once
 		Telemetry: policy.TelemetryOptions{ApplicationID: "tenure"},
+
+		PerCallPolicies: []policy.Policy{clock},
 	}}
 	if o.ConnectionString != "" {
 		return container.NewClientFromConnectionString(o.ConnectionString, o.Container, options)

@@ -2,8 +2,12 @@ package azure_test
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tenure-go/tenure/bucket"
 	"github.com/tenure-go/tenure/bucket/azure"
@@ -124,6 +128,40 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("AZURE_STORAGE_KEY", o.Key)
 	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", "not for an endpoint of one's own")
 	if _, err := open(t, azure.Options{Container: "fleet", Endpoint: o.Endpoint}).Create(t.Context(), "by-key", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// On a clock an hour off, the first answer sets the client right.
+func TestClockSkew(t *testing.T) {
+	storeNow := time.Now().Add(time.Hour)
+	var requests atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		w.Header().Set("Date", storeNow.UTC().Format(http.TimeFormat))
+		signed, err := http.ParseTime(r.Header.Get("x-ms-date"))
+		if err != nil || storeNow.Sub(signed).Abs() > 15*time.Minute {
+			w.Header().Set("x-ms-error-code", "AuthenticationFailed")
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		w.Header().Set("ETag", `"v"`)
+		w.WriteHeader(http.StatusCreated)
+	}))
+	defer server.Close()
+	b := open(t, azure.Options{Container: "fleet", Account: "a", Key: "a2V5", Endpoint: server.URL})
+	for i, want := range []int64{2, 3} {
+		if _, err := b.Create(t.Context(), "k", []byte("x")); err != nil || requests.Load() != want {
+			t.Errorf("create %d: %v after %d requests, want %d", i, err, requests.Load(), want)
+		}
+	}
+}
+
+// A corrected date is signed as it should be.
+func TestCorrectedDateIsSigned(t *testing.T) {
+	b := open(t, azserver.Start(t).Options())
+	b.SetAhead(time.Minute)
+	if err := bucket.Test(t.Context(), b, "probe/n-1", nil); err != nil {
 		t.Error(err)
 	}
 }
