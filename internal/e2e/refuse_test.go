@@ -108,7 +108,7 @@ func TestBucketThatAnswersNoSuchKey(t *testing.T) {
 func TestReadOnlyBucket(t *testing.T) {
 	endpoint, p := fakeS3(t)
 	x := (&proxy{readOnly: true}).start(t, endpoint)
-	mustRefuse(t, 1, p.env, serveArgs(p.through(t, x)), "must not be used", "AccessDenied", "Check the credentials")
+	mustRefuse(t, 1, p.env, serveArgs(p.through(t, x)), "must not be used", "AccessDenied", "Check the name of the bucket, the credentials")
 	if left := keys(t, p.cells, ""); len(left) > 0 {
 		t.Errorf("in the bucket there is now %q", left)
 	}
