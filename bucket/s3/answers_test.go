@@ -82,7 +82,7 @@ func TestNoSuchBucket(t *testing.T) {
 		o := server.Options()
 		o.Bucket = "typo"
 		err := bucket.Test(t.Context(), open(t, o), "probe/n-1", nil)
-		if err == nil || !strings.Contains(err.Error(), "there is no such bucket") || !strings.Contains(err.Error(), "Check the name of the bucket") {
+		if err == nil || !strings.Contains(err.Error(), "there is no such bucket") || !strings.Contains(err.Error(), "the name of the bucket") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

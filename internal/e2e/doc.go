@@ -4,8 +4,8 @@
 // every answer that a client got.
 //
 // The limits in the tests are the protocol's own (docs/protocol.md, L1 to L3)
-// with a lease TTL of two seconds (five on Cloud Storage), plus a fixed allowance
-// for dialing, claiming and a busy machine.
+// with a lease TTL of two seconds (five on Cloud Storage and Azure), plus a fixed
+// allowance for dialing, claiming and a busy machine.
 //
 // With TENURE_E2E_SKEW=1 the nodes of a fleet have wall clocks that are wrong by
 // an hour, in different directions. Everything must hold all the same.

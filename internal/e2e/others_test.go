@@ -10,7 +10,7 @@ import (
 )
 
 // TestOnOtherStores runs what matters most on the stores that the other tests
-// leave out, in processes of their own: a lease in Cloud Storage is longer. All
+// leave out, in processes of their own: their leases are longer. All
 // of the tests run on one with TENURE_E2E_STORE=gcs or =azure.
 func TestOnOtherStores(t *testing.T) {
 	if only != "" || skewed {
