@@ -101,6 +101,9 @@ type Traits struct {
 	// BodyVersions says that equal bodies were given equal versions (an MD5
 	// ETag). The protocol is safe with it because no record body ever recurs.
 	BodyVersions bool
+	// MinTTL is the least lease TTL for leases kept in this store, where it
+	// takes fewer writes of one object than shorter leases need; else zero.
+	MinTTL time.Duration
 }
 
 // Bucket is one object store, under one prefix, with one client and one

@@ -89,7 +89,7 @@ func (s step) judge(err error) error {
 	case errors.Is(err, ErrBroken), errors.As(err, new(wrongAnswer)):
 		e.Broken, e.Advice = true, s.advice
 	case errors.Is(err, ErrRefused):
-		e.Broken, e.Advice = true, "Check the credentials and the region, and that reading, writing, deleting and listing objects is permitted"
+		e.Broken, e.Advice = true, "Check the credentials and the region, the name of the bucket, and that reading, writing, deleting and listing objects is permitted"
 	}
 	return e
 }
