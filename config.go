@@ -10,8 +10,8 @@ import (
 
 // Config describes one node. The zero value of a field is its default.
 type Config struct {
-	// Bucket is where ownership records live: sqlite:PATH,
-	// s3://NAME[/PREFIX][?endpoint=URL&region=R&path_style=true]. Required.
+	// Bucket is where ownership records live: a URL as OpenBucket has them.
+	// Required.
 	Bucket string
 	// LeaseBucket is where node leases live, by a client of its own; default:
 	// Bucket (for sqlite:PATH the second file PATH-leases).
@@ -22,7 +22,8 @@ type Config struct {
 	// Zone is for people and placement.
 	Zone string
 	// LeaseTTL is the fleet's; 0 adopts the fleet's, or 10s for a new fleet.
-	// A value that differs from the fleet's is an error. At least 1s.
+	// A value that differs from the fleet's is an error. At least 1s, and 5s
+	// for leases in Google Cloud Storage.
 	LeaseTTL time.Duration
 
 	// Listen is the public HTTP address. Empty: none is opened, and the

@@ -11,6 +11,7 @@ import (
 	"github.com/tenure-go/tenure/admin"
 	"github.com/tenure-go/tenure/bucket"
 	"github.com/tenure-go/tenure/core"
+	"github.com/tenure-go/tenure/internal/inspect"
 	"github.com/tenure-go/tenure/node"
 )
 
@@ -105,6 +106,24 @@ func (o operator) Info(ctx context.Context) (admin.Info, error) {
 		return admin.Info{}, err // i may still be written to
 	}
 	return i, nil
+}
+
+// Nodes says what the bucket has of all nodes.
+func (o operator) Nodes(ctx context.Context, after string, limit int) (admin.Leases, error) {
+	fleet := inspect.Fleet{Cells: o.n.buckets.cells, Leases: o.n.buckets.leases}
+	page, err := fleet.Nodes(ctx, after, limit)
+	if err != nil {
+		return admin.Leases{}, err
+	}
+	leases := admin.Leases{Next: page.Next}
+	for _, n := range page.Nodes {
+		leases.Nodes = append(leases.Nodes, admin.Lease{
+			Node: n.Node, Verdict: string(n.Verdict), Reason: n.Reason, AgeMS: n.AgeMS, TTLMS: n.TTLMS, Seq: n.Seq,
+			Name: n.Name, Zone: n.Zone, Addr: n.Addr, Protocol: n.Protocol,
+			Cells: n.Cells, Requests: n.Requests, Draining: n.Draining, Removal: n.Removal,
+		})
+	}
+	return leases, nil
 }
 
 // Cell says what the bucket has, and what this node is doing with the cell.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenure-go/tenure/core"
 	"github.com/tenure-go/tenure/gateway"
+	"github.com/tenure-go/tenure/internal/sweep"
 	"github.com/tenure-go/tenure/internal/trace"
 	"github.com/tenure-go/tenure/internal/wall"
 	"github.com/tenure-go/tenure/internal/wire"
@@ -61,6 +62,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	go n.watch()
+	go n.sweep()
 	return n, nil
 }
 
@@ -251,6 +253,25 @@ func (n *Node) watch() {
 	n.finish(patience)
 	n.closeAll()
 	close(n.closed)
+}
+
+// sweep removes the records of nodes long dead while this one lives.
+func (n *Node) sweep() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-n.done
+		cancel()
+	}()
+	select {
+	case <-n.node.Ready():
+	case <-n.done:
+		return
+	}
+	s := sweep.Sweeper{
+		Leases: n.buckets.leases, Node: n.self, Clock: node.NewBootClock().Now, Wall: wall.Now, Log: n.cfg.Log,
+	}
+	s.Run(ctx)
 }
 
 // finish lets the last answers, which may be errors, reach their clients.

@@ -283,3 +283,33 @@ func TestAdminSocket(t *testing.T) {
 		t.Error("two nodes listen at one socket")
 	}
 }
+
+func TestMetrics(t *testing.T) {
+	n := start(t, t.TempDir(), "a", func(c *tenure.Config) { c.AdminListen = "127.0.0.1:0"; c.Zone = `a "zone"` })
+	own, err := n.Acquire(t.Context(), "billing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Release(t.Context())
+	resp, err := http.Get("http://" + n.Addrs().Admin + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatal(resp.Status, err)
+	}
+	for _, want := range []string{
+		`tenure_node_info{node="` + n.ID() + `",name="a",zone="a \"zone\"",fleet="`, "\ntenure_node_ready 1\n",
+		"\n" + `tenure_cells{state="owned"} 1` + "\n", "\ntenure_lease_authority_seconds 1",
+		"\n" + `tenure_bucket_requests_total{bucket="bucket",operation="create",key="owner",outcome="ok"} 1` + "\n",
+		"\n" + `tenure_bucket_requests_total{bucket="bucket",operation="create",key="probe",outcome="rejected"} 1` + "\n",
+		"\n" + `tenure_bucket_requests_total{bucket="lease-bucket",operation="create",key="lease",outcome="ok"} 1` + "\n",
+		"\n" + `tenure_bucket_gap_seconds{bucket="lease-bucket"} 0` + "\n",
+	} {
+		if !strings.Contains(string(body), want) {
+			t.Errorf("no %q in:\n%s", want, body)
+		}
+	}
+}

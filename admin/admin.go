@@ -16,7 +16,7 @@ import (
 
 // Options are what a [Handler] is made of. Node is required.
 type Options struct {
-	// Node may be a [Drainer] and a [Releaser], too.
+	// Node may be a [Drainer], a [Releaser], a [Lister] and a [Meter], too.
 	Node Node
 	// Token is the bearer token; empty if none is asked for.
 	Token string
@@ -63,6 +63,10 @@ func (h *Handler) route(w http.ResponseWriter, r *http.Request) {
 	switch path {
 	case "/v1/node":
 		h.serve(w, r, methods{http.MethodGet: h.info})
+	case "/v1/nodes":
+		h.serve(w, r, methods{http.MethodGet: h.nodes})
+	case "/metrics":
+		h.serve(w, r, methods{http.MethodGet: h.metrics})
 	case "/v1/cells":
 		h.serve(w, r, methods{http.MethodGet: h.cells})
 	case "/v1/drain":
@@ -121,11 +125,14 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, m methods) {
 		writeProblem(w, problemOf(err))
 		return
 	}
-	status := http.StatusOK
-	if b, ok := body.(begun); ok {
-		status, body = http.StatusAccepted, b.body
+	switch b := body.(type) {
+	case begun:
+		writeJSON(w, http.StatusAccepted, "application/json", b.body)
+	case exposition:
+		writeBody(w, http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", []byte(b))
+	default:
+		writeJSON(w, http.StatusOK, "application/json", body)
 	}
-	writeJSON(w, status, "application/json", body)
 }
 
 func (m methods) allow() string {
@@ -148,7 +155,7 @@ func (h *Handler) info(ctx context.Context, _ *http.Request) (any, error) {
 	return h.node.Info(ctx)
 }
 
-// Bounds of a page of cells.
+// Bounds of a page of cells, or nodes.
 const (
 	defaultLimit = 100
 	maxLimit     = 1000
@@ -162,6 +169,22 @@ func (h *Handler) cells(ctx context.Context, r *http.Request) (any, error) {
 	page, err := h.node.Cells(ctx, after, limit)
 	if page.Cells == nil {
 		page.Cells = []Cell{}
+	}
+	return page, err
+}
+
+func (h *Handler) nodes(ctx context.Context, r *http.Request) (any, error) {
+	n, ok := h.node.(Lister)
+	if !ok {
+		return nil, errNotImplemented
+	}
+	after, limit, err := pageOf(r.URL.Query())
+	if err != nil {
+		return nil, err
+	}
+	page, err := n.Nodes(ctx, after, limit)
+	if page.Nodes == nil {
+		page.Nodes = []Lease{}
 	}
 	return page, err
 }
@@ -225,7 +248,10 @@ func writeJSON(w http.ResponseWriter, status int, kind string, body any) {
 	if err != nil { // the bodies are ours, and plain
 		panic(err)
 	}
-	b = append(b, '\n')
+	writeBody(w, status, kind, append(b, '\n'))
+}
+
+func writeBody(w http.ResponseWriter, status int, kind string, b []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	w.WriteHeader(status)

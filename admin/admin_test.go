@@ -152,6 +152,40 @@ func TestCellsPage(t *testing.T) {
 	}
 }
 
+type listedNode struct {
+	fakeNode
+	after string
+	limit int
+}
+
+func (n *listedNode) Nodes(_ context.Context, after string, limit int) (Leases, error) {
+	n.after, n.limit = after, limit
+	if after != "" {
+		return Leases{}, n.err
+	}
+	age := int64(1500)
+	return Leases{Nodes: []Lease{{Node: "a-1", Verdict: "alive", Reason: "r", AgeMS: &age}, {Node: "a-2", Verdict: "unknown"}}, Next: "a-2"}, n.err
+}
+
+func TestNodes(t *testing.T) {
+	n := &listedNode{}
+	h := New(Options{Node: n})
+	w := ask(h, "GET", "/v1/nodes?limit=2")
+	expect(t, w, 200, "")
+	const want = `{"nodes":[{"node":"a-1","verdict":"alive","reason":"r","age_ms":1500,"cells":0,"requests":0},` +
+		`{"node":"a-2","verdict":"unknown","reason":"","age_ms":null,"cells":0,"requests":0}],"next":"a-2"}`
+	if got := strings.TrimSpace(w.Body.String()); got != want || n.limit != 2 {
+		t.Errorf("got %s with limit %d, want %s", got, n.limit, want)
+	}
+	if w := ask(h, "GET", "/v1/nodes?after=a-2"); strings.TrimSpace(w.Body.String()) != `{"nodes":[]}` || n.after != "a-2" {
+		t.Error(w.Body, n.after)
+	}
+	expect(t, ask(h, "GET", "/v1/nodes?limit=0"), 400, "bad-request")
+	n.err = errors.New("gone")
+	expect(t, ask(h, "GET", "/v1/nodes"), 503, "unavailable")
+	expect(t, ask(New(Options{Node: &fakeNode{}}), "GET", "/v1/nodes"), 501, "not-implemented")
+}
+
 func TestCell(t *testing.T) {
 	n := &fakeNode{cells: []Cell{{"room:42", "active", "n-1", 3, "127.0.0.1:1", true}}}
 	h := New(Options{Node: n})
@@ -195,7 +229,7 @@ func TestPathsAndMethods(t *testing.T) {
 	for _, p := range []string{"/nope", "/v1", "/v1/node/", "/v1//cells", "/v1/cells/x/y", "/v1/cells/x/release/", "/healthz/"} {
 		expect(t, ask(h, "GET", p), 404, "not-found")
 	}
-	for p, allow := range map[string]string{"/v1/node": "GET, HEAD", "/v1/cells": "GET, HEAD", "/v1/cells/x": "GET, HEAD"} {
+	for p, allow := range map[string]string{"/v1/node": "GET, HEAD", "/v1/nodes": "GET, HEAD", "/metrics": "GET, HEAD", "/v1/cells": "GET, HEAD", "/v1/cells/x": "GET, HEAD"} {
 		w := ask(h, "POST", p)
 		expect(t, w, 405, "method-not-allowed")
 		if w.Header().Get("Allow") != allow {

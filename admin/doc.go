@@ -46,6 +46,13 @@ type Releaser interface {
 	Release(ctx context.Context, name string) error
 }
 
+// Lister is a [Node] that knows what the bucket says of all nodes.
+type Lister interface {
+	// Nodes returns up to limit of them, those after the given id, in the order
+	// of their ids.
+	Nodes(ctx context.Context, after string, limit int) (Leases, error)
+}
+
 var (
 	// ErrNotFound says that there is no such cell.
 	ErrNotFound = errors.New("no such cell")
@@ -116,4 +123,34 @@ type Cell struct {
 type Cells struct {
 	Cells []Cell `json:"cells"`
 	Next  string `json:"next,omitempty"`
+}
+
+// Lease is one node, as its lease in the bucket says.
+type Lease struct {
+	Node string `json:"node"`
+	// Verdict is alive, released, expired (by the store's stamps), unknown,
+	// absent or unreadable. It is for display.
+	Verdict string `json:"verdict"`
+	Reason  string `json:"reason"`
+	// AgeMS is the time since its last write, by the store's stamps; null if
+	// they cannot be compared.
+	AgeMS    *int64 `json:"age_ms"`
+	TTLMS    int64  `json:"ttl_ms,omitempty"`
+	Seq      uint64 `json:"seq,omitempty"`
+	Name     string `json:"name,omitempty"`
+	Zone     string `json:"zone,omitempty"`
+	Addr     string `json:"addr,omitempty"`
+	Protocol int    `json:"peer_protocol,omitempty"`
+	Cells    int64  `json:"cells"`
+	Requests int64  `json:"requests"`
+	Draining bool   `json:"draining,omitempty"`
+	// Removal: it has been dead for so long that the fleet will remove it.
+	Removal bool `json:"due_for_removal,omitempty"`
+}
+
+// Leases is a page of nodes. Next, if there is one, is the "after" of the next
+// page.
+type Leases struct {
+	Nodes []Lease `json:"nodes"`
+	Next  string  `json:"next,omitempty"`
 }

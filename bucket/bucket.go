@@ -101,6 +101,9 @@ type Traits struct {
 	// BodyVersions says that equal bodies were given equal versions (an MD5
 	// ETag). The protocol is safe with it because no record body ever recurs.
 	BodyVersions bool
+	// MinTTL is the least lease TTL for leases kept in this store, where it
+	// takes fewer writes of one object than shorter leases need; else zero.
+	MinTTL time.Duration
 }
 
 // Bucket is one object store, under one prefix, with one client and one
@@ -112,7 +115,9 @@ type Traits struct {
 // Create, Replace and Delete are sent at most once per call: the client
 // library's retries are off for them, because a retry of a write that had
 // landed would be answered "rejected", which is false. Get and List may retry
-// within their context. Every method returns soon after its context ends; a
+// within their context, but an adapter's need not: package pace does, for all
+// clients of a bucket together. An adapter adds a Retry-After to its errors by
+// [WithRetryAfter]. Every method returns soon after its context ends; a
 // write cut off by it is ambiguous unless it was certainly never sent.
 type Bucket interface {
 	// Get reads one object, with the store's stamps of this very answer. An

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"slices"
 	"time"
 )
@@ -88,7 +89,7 @@ func (s step) judge(err error) error {
 	case errors.Is(err, ErrBroken), errors.As(err, new(wrongAnswer)):
 		e.Broken, e.Advice = true, s.advice
 	case errors.Is(err, ErrRefused):
-		e.Broken, e.Advice = true, "Check the credentials and the region, and that reading, writing, deleting and listing objects is permitted"
+		e.Broken, e.Advice = true, "Check the credentials and the region, the name of the bucket, and that reading, writing, deleting and listing objects is permitted"
 	}
 	return e
 }
@@ -269,7 +270,9 @@ func retry[T any](ctx context.Context, op func() (T, error)) (T, error) {
 		if !errors.Is(err, ErrThrottled) && !errors.Is(err, ErrContended) {
 			return v, err
 		}
-		timer := time.NewTimer(pause)
+		// A fleet that starts at once must not come back at once.
+		wait := max(RetryAfter(err), pause/2+mathrand.N(pause/2))
+		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -62,13 +63,16 @@ func (n *Node) write(b bucket.Bucket, key string, body []byte, expect core.Versi
 	if notAfter != 0 {
 		deadline = min(deadline, notAfter)
 	}
-	if n.clock.Now() >= deadline {
-		return core.NotApplied, bucket.Written{}, fmt.Errorf("write %s: no authority or time was left to send it", key)
-	}
 	ctx, cancel := n.until(deadline)
 	defer cancel()
+	err := bucket.Wait(ctx, b)
+	if err == nil && n.clock.Now() >= deadline { // the last act before it is sent
+		err = errors.New("no authority or time was left to send it")
+	}
+	if err != nil {
+		return core.NotApplied, bucket.Written{}, fmt.Errorf("write %s: %w", key, err)
+	}
 	var w bucket.Written
-	var err error
 	if expect == "" {
 		w, err = b.Create(ctx, key, body)
 	} else {

@@ -117,14 +117,17 @@ func (n *Node) completeFleet(ctx context.Context, leases wire.Fleet) (wire.Fleet
 	return cells, err
 }
 
+// minTTL is the least that works with this lease bucket.
+func (n *Node) minTTL() time.Duration { return max(MinTTL, n.cfg.Leases.Traits().MinTTL) }
+
 func (n *Node) checkFleet(cells, leases wire.Fleet) error {
 	switch ttl := time.Duration(cells.LeaseTTL); {
 	case cells.ID != leases.ID:
 		return fmt.Errorf("%w: the bucket belongs to fleet %s and the lease bucket to fleet %s; they must be one fleet's", errFinal, cells.ID, leases.ID)
 	case n.cfg.TTL != 0 && n.cfg.TTL != ttl:
 		return fmt.Errorf("%w: the lease TTL given is %s, but the fleet's is %s; leave it out to adopt the fleet's", errFinal, n.cfg.TTL, ttl)
-	case ttl < MinTTL || ttl > MaxTTL:
-		return fmt.Errorf("%w: the fleet's lease TTL is %s; it must be between %s and %s", errFinal, ttl, MinTTL, MaxTTL)
+	case ttl < n.minTTL() || ttl > MaxTTL:
+		return fmt.Errorf("%w: the fleet's lease TTL is %s; in this lease bucket it must be between %s and %s", errFinal, ttl, n.minTTL(), MaxTTL)
 	}
 	return nil
 }
@@ -151,6 +154,9 @@ func (n *Node) createFleet(ctx context.Context, b bucket.Bucket, f wire.Fleet) (
 		}
 		ttl := n.cfg.TTL
 		def(&ttl, DefaultTTL)
+		if ttl < n.minTTL() {
+			return f, fmt.Errorf("%w: the lease TTL given is %s, but this lease bucket takes too few writes of one object for less than %s; give a longer one, or another lease bucket", errFinal, ttl, n.minTTL())
+		}
 		f = wire.Fleet{Version: wire.FleetVersion, ID: id, LeaseTTL: core.Time(ttl), CreatedMS: n.cfg.Wall().UnixMilli()}
 	}
 	if _, err := b.Create(ctx, wire.FleetKey, wire.EncodeFleet(f)); err != nil && !errors.Is(err, bucket.ErrConflict) {

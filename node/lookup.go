@@ -47,24 +47,30 @@ type Page struct {
 	Next string
 }
 
-// Cells lists the cells that were ever owned, in byte order, from after a name
+// List lists the cells that were ever owned, in byte order, from after a name
 // or Page.Next.
 func (n *Node) List(ctx context.Context, after string, limit int) (Page, error) {
 	if after != "" {
 		after = wire.OwnerKey(core.CellName(after))
 	}
-	keys, err := n.cfg.Cells.List(ctx, wire.CellsPrefix, after, limit)
-	if err != nil {
-		return Page{}, fmt.Errorf("list cells: %w", err)
-	}
-	var p Page
-	for _, k := range keys.Keys {
-		if name, ok := wire.CellOfKey(k); ok {
-			p.Cells = append(p.Cells, name)
+	for {
+		keys, err := n.cfg.Cells.List(ctx, wire.CellsPrefix, after, limit)
+		if err != nil {
+			return Page{}, fmt.Errorf("list cells: %w", err)
 		}
+		var p Page
+		for _, k := range keys.Keys {
+			if name, ok := wire.CellOfKey(k); ok {
+				p.Cells = append(p.Cells, name)
+			}
+		}
+		switch {
+		case keys.Next == "":
+			return p, nil
+		case len(p.Cells) > 0:
+			p.Next = string(p.Cells[len(p.Cells)-1])
+			return p, nil
+		}
+		after = keys.Next // a page of nothing but strange keys is not the last one
 	}
-	if keys.Next != "" && len(p.Cells) > 0 {
-		p.Next = string(p.Cells[len(p.Cells)-1])
-	}
-	return p, nil
 }

@@ -2,10 +2,12 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/tenure-go/tenure/bucket"
 	"github.com/tenure-go/tenure/core"
 	"github.com/tenure-go/tenure/internal/wire"
 )
@@ -24,7 +26,16 @@ type cellsDoubt struct {
 func (n *Node) noteCells(err error) {
 	n.doubt.Lock()
 	defer n.doubt.Unlock()
-	n.doubt.err = err
+	n.doubt.err = orThrottled(err)
+}
+
+// orThrottled is nil for a throttle too: a store that asks to slow down answers.
+// Were its nodes not ready for that, it would be all of them at once.
+func orThrottled(err error) error {
+	if errors.Is(err, bucket.ErrThrottled) {
+		return nil
+	}
+	return err
 }
 
 // CheckCells returns nil if the bucket of the ownership records answers. It reads
@@ -43,7 +54,8 @@ func (n *Node) CheckCells(ctx context.Context) error {
 	n.doubt.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if _, err = n.cfg.Cells.Get(ctx, wire.FleetKey); err != nil {
+	_, err = n.cfg.Cells.Get(ctx, wire.FleetKey)
+	if err = orThrottled(err); err != nil {
 		err = fmt.Errorf("read %s: %w", wire.FleetKey, err)
 	}
 	n.doubt.Lock()

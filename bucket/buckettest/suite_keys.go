@@ -96,6 +96,7 @@ func testListPages(r *run) {
 		for i := next.Add(1) - 1; i < int64(len(want)); i = next.Add(1) - 1 {
 			if _, err := r.b.Create(r.ctx, want[i], []byte("x")); err != nil {
 				r.Errorf("create: %v", err)
+				return
 			}
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/tenure-go/tenure/bucket"
+	"github.com/tenure-go/tenure/internal/exchange"
 )
 
 // write is a kind of write.
@@ -22,52 +23,66 @@ const (
 
 // writeError says what a failed write means, or leaves it ambiguous. It goes by
 // the status and the error code together: a proxy can make up a status.
-func writeError(kind write, x *exchange, err error) error {
+func writeError(kind write, x *exchange.Exchange, err error) error {
+	return bucket.WithRetryAfter(judgeWrite(kind, x, err), x.Header)
+}
+
+func judgeWrite(kind write, x *exchange.Exchange, err error) error {
 	code := errorCode(err)
 	switch {
-	case !x.sent.Load():
+	case !x.Sent():
 		return bucket.NotApplied(err)
-	case x.notCached() != nil:
-		return errors.Join(x.notCached(), err)
-	case x.status == http.StatusPreconditionFailed:
+	case x.NotCached() != nil:
+		return errors.Join(x.NotCached(), err)
+	case x.Status == http.StatusPreconditionFailed:
 		return as(bucket.ErrConflict, err)
-	case x.status == http.StatusNotFound && code == "NoSuchKey":
+	case x.Status == http.StatusNotFound && code == "NoSuchKey":
 		if kind == create {
 			return fmt.Errorf("%w: it answered %q to the create of an absent object: %w", bucket.ErrBroken, code, err)
 		}
 		return as(bucket.ErrConflict, err)
-	case x.status == http.StatusNotFound && code == "NoSuchBucket":
-		return as(bucket.ErrNotApplied, err)
-	case x.status == http.StatusConflict && code == "ConditionalRequestConflict":
+	case x.Status == http.StatusNotFound && code == "NoSuchBucket":
+		return noSuchBucket(err)
+	case x.Status == http.StatusConflict && code == "ConditionalRequestConflict":
 		return as(bucket.ErrContended, err)
 	case throttled(code):
 		return as(bucket.ErrThrottled, err)
-	case x.status == http.StatusNotImplemented:
+	case x.Status == http.StatusNotImplemented:
 		return fmt.Errorf("%w: it does not implement conditional writes: %w", bucket.ErrBroken, err)
-	case code == "RequestTimeout" && x.status == http.StatusBadRequest:
+	case code == "RequestTimeout" && x.Status == http.StatusBadRequest:
 		return as(bucket.ErrNotApplied, err) // the body did not arrive in time
-	case refused(x.status):
+	case refused(x.Status):
 		return as(bucket.ErrRefused, err)
 	}
 	return err
 }
 
 // readError says what a failed read means.
-func readError(x *exchange, err error) error {
+func readError(x *exchange.Exchange, err error) error {
+	return bucket.WithRetryAfter(judgeRead(x, err), x.Header)
+}
+
+func judgeRead(x *exchange.Exchange, err error) error {
 	code := errorCode(err)
 	switch {
-	case x.notCached() != nil:
-		return errors.Join(x.notCached(), err)
-	case x.status == http.StatusNotFound && code == "NoSuchKey":
+	case x.NotCached() != nil:
+		return errors.Join(x.NotCached(), err)
+	case x.Status == http.StatusNotFound && code == "NoSuchKey":
 		return as(bucket.ErrNotExist, err)
+	case x.Status == http.StatusNotFound && code == "NoSuchBucket":
+		return noSuchBucket(err)
 	case throttled(code):
 		return as(bucket.ErrThrottled, err)
-	case refused(x.status) && code != "RequestTimeout":
+	case refused(x.Status) && code != "RequestTimeout":
 		return as(bucket.ErrRefused, err)
-	case x.status == http.StatusMovedPermanently && code == "PermanentRedirect":
+	case x.Status == http.StatusMovedPermanently && code == "PermanentRedirect":
 		return fmt.Errorf("%w: the bucket is in another region or at another endpoint: %w", bucket.ErrRefused, err)
 	}
 	return err
+}
+
+func noSuchBucket(err error) error {
+	return fmt.Errorf("%w: there is no such bucket: %w", bucket.ErrRefused, err)
 }
 
 // throttled says that the store rejected the request to shed load. Only these

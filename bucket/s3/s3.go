@@ -12,18 +12,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/tenure-go/tenure/bucket"
+	"github.com/tenure-go/tenure/internal/exchange"
 )
 
 // Options say which bucket to open.
@@ -47,7 +47,7 @@ type Options struct {
 // Bucket is one client of one bucket. It implements bucket.Bucket.
 type Bucket struct {
 	client *s3.Client
-	pool   *http.Transport
+	http   *exchange.Client
 	name   string
 	prefix string // empty, or ends in a slash
 	etags  etags
@@ -65,18 +65,15 @@ func Open(ctx context.Context, o Options) (*Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool := newPool()
+	connections := exchange.NewClient()
 	client := s3.NewFromConfig(cfg, func(c *s3.Options) {
-		c.HTTPClient = newClient(pool)
+		c.HTTPClient = consistent{connections}
 		c.UsePathStyle = o.PathStyle
 		if o.Endpoint != "" {
 			c.BaseEndpoint = aws.String(o.Endpoint)
 		}
-		// Reads only; writes bring their own.
-		c.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
-			r.MaxAttempts = 3
-			r.MaxBackoff = time.Second
-		})
+		// Reads are tried again by package pace, for all clients together.
+		c.Retryer = aws.NopRetryer{}
 		// Other stores do not know the checksums that S3 added later.
 		c.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		c.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
@@ -85,7 +82,7 @@ func Open(ctx context.Context, o Options) (*Bucket, error) {
 	if prefix != "" {
 		prefix += "/"
 	}
-	return &Bucket{client: client, pool: pool, name: o.Bucket, prefix: prefix}, nil
+	return &Bucket{client: client, http: connections, name: o.Bucket, prefix: prefix}, nil
 }
 
 func check(o Options, prefix string) error {
@@ -110,7 +107,8 @@ func check(o Options, prefix string) error {
 }
 
 func load(ctx context.Context, o Options) (aws.Config, error) {
-	var options []func(*config.LoadOptions) error
+	// What matters is in the errors; the SDK would write to the process's stderr.
+	options := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})}
 	if o.Region != "" {
 		options = append(options, config.WithRegion(o.Region))
 	}
@@ -122,6 +120,7 @@ func load(ctx context.Context, o Options) (aws.Config, error) {
 	if err != nil {
 		return cfg, fmt.Errorf("s3://%s: AWS configuration: %w", o.Bucket, err)
 	}
+	cfg.Credentials = chain{cfg.Credentials}
 	if cfg.Region == "" && o.Endpoint != "" {
 		cfg.Region = "us-east-1" // goes into signatures only
 	}
@@ -129,6 +128,17 @@ func load(ctx context.Context, o Options) (aws.Config, error) {
 		return cfg, fmt.Errorf("s3://%s: which region? Set AWS_REGION, or add ?region=R to the bucket", o.Bucket)
 	}
 	return cfg, nil
+}
+
+// chain says what was looked for, where the SDK's chain finds nothing.
+type chain struct{ aws.CredentialsProvider }
+
+func (c chain) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	found, err := c.CredentialsProvider.Retrieve(ctx)
+	if err != nil {
+		err = fmt.Errorf("no AWS credentials in the environment, the profile (AWS_PROFILE), or from a web identity, container or instance role: %w", err)
+	}
+	return found, err
 }
 
 // errTorn is a read that gave the version of one write with the body of
@@ -157,8 +167,11 @@ func (b *Bucket) Get(ctx context.Context, key string) (bucket.Object, error) {
 }
 
 func (b *Bucket) get(ctx context.Context, key string) (bucket.Object, error) {
-	ctx, x := watch(ctx)
-	out, err := b.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: b.key(key)})
+	var out *s3.GetObjectOutput
+	x, err := sendOnce(ctx, func(ctx context.Context, once func(*s3.Options)) (err error) {
+		out, err = b.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: b.key(key)}, once)
+		return err
+	})
 	if err != nil {
 		return bucket.Object{}, readError(x, err)
 	}
@@ -171,11 +184,11 @@ func (b *Bucket) get(ctx context.Context, key string) (bucket.Object, error) {
 		return bucket.Object{}, err
 	}
 	o := bucket.Object{Body: body, Version: bucket.Version(aws.ToString(out.ETag))}
-	o.Date, o.Modified = x.date(), aws.ToTime(out.LastModified)
+	o.Date, o.Modified = x.Date(), aws.ToTime(out.LastModified)
 	return o, errors.Join(
-		x.notCached(),
+		x.NotCached(),
 		hasETag(out.ETag),
-		b.etags.verify(body, o.Version, x.header),
+		b.etags.verify(body, o.Version, x.Header),
 	)
 }
 
@@ -208,11 +221,11 @@ func (b *Bucket) put(ctx context.Context, kind write, key string, in s3.PutObjec
 		return bucket.Written{}, b.explain(string(kind), key, writeError(kind, x, err))
 	}
 	// Either of these makes the outcome ambiguous.
-	if err := errors.Join(x.notCached(), hasETag(out.ETag)); err != nil {
+	if err := errors.Join(x.NotCached(), hasETag(out.ETag)); err != nil {
 		return bucket.Written{}, b.explain(string(kind), key, err)
 	}
-	w := bucket.Written{Version: bucket.Version(*out.ETag), Date: x.date()}
-	b.etags.learn(body, w.Version, x.header)
+	w := bucket.Written{Version: bucket.Version(*out.ETag), Date: x.Date()}
+	b.etags.learn(body, w.Version, x.Header)
 	return w, nil
 }
 
@@ -239,17 +252,20 @@ func (b *Bucket) List(ctx context.Context, prefix, after string, limit int) (buc
 	if err := ctx.Err(); err != nil {
 		return bucket.Listing{}, err
 	}
-	ctx, x := watch(ctx)
 	in := &s3.ListObjectsV2Input{Bucket: &b.name, Prefix: b.key(prefix), MaxKeys: aws.Int32(int32(bucket.PageLimit(limit)))}
 	if after != "" {
 		in.StartAfter = b.key(after)
 	}
-	out, err := b.client.ListObjectsV2(ctx, in)
+	var out *s3.ListObjectsV2Output
+	x, err := sendOnce(ctx, func(ctx context.Context, once func(*s3.Options)) (err error) {
+		out, err = b.client.ListObjectsV2(ctx, in, once)
+		return err
+	})
 	if err != nil {
 		return bucket.Listing{}, b.explain("list", prefix, readError(x, err))
 	}
 	l, err := b.page(out, prefix, after)
-	if err = errors.Join(x.notCached(), err); err != nil {
+	if err = errors.Join(x.NotCached(), err); err != nil {
 		return bucket.Listing{}, b.explain("list", prefix, err)
 	}
 	return l, nil
@@ -289,11 +305,11 @@ func (b *Bucket) Traits() bucket.Traits {
 }
 
 // Fresh implements bucket.Bucket.
-func (b *Bucket) Fresh() { b.pool.CloseIdleConnections() }
+func (b *Bucket) Fresh() { b.http.CloseIdle() }
 
 // Close implements bucket.Bucket.
 func (b *Bucket) Close() error {
-	b.pool.CloseIdleConnections()
+	b.http.CloseIdle()
 	return nil
 }
 

@@ -24,9 +24,9 @@ func TestTigrisIsAskedForConsistentAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		b.pool.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		b.http.Dial(func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, server.Listener.Addr().String())
-		}
+		})
 		if _, err := b.Get(t.Context(), "k"); err != nil || asked != want {
 			t.Errorf("read from %s: header %q, %v", host, asked, err)
 		}

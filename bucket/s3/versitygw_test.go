@@ -12,7 +12,12 @@ import (
 func TestConformanceVersitygw(t *testing.T) {
 	o := s3server.Start(t).Options()
 	o.Prefix = "/some/fleet/"
-	buckettest.Run(t, func(t *testing.T) bucket.Bucket { return open(t, o) }, buckettest.Keys(1100))
+	buckettest.Run(t, func(t *testing.T) bucket.Bucket { return open(t, o) })
+}
+
+func TestConformanceMinIO(t *testing.T) {
+	o := s3server.StartMinIO(t).Options()
+	buckettest.Run(t, func(t *testing.T) bucket.Bucket { return open(t, o) })
 }
 
 // Two fleets may share a bucket.

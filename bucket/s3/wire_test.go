@@ -1,12 +1,10 @@
 package s3_test
 
 import (
-	"context"
 	"crypto/md5"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -55,22 +53,6 @@ func says(status int, code string, headers ...string) http.HandlerFunc {
 	}
 }
 
-// hangUp ends the connection without an answer: with a reset, or in order.
-func hangUp(reset bool) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		conn, _, err := w.(http.Hijacker).Hijack()
-		if err != nil {
-			return
-		}
-		if tcp, ok := conn.(*net.TCPConn); ok && reset {
-			tcp.SetLinger(0)
-		}
-		conn.Close()
-	}
-}
-
-func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-
 // errAmbiguous stands for an error of none of the definite kinds.
 var errAmbiguous = errors.New("ambiguous")
 
@@ -79,85 +61,6 @@ func isKind(err, kind error) bool {
 		return err != nil && !errors.Is(err, bucket.ErrConflict) && !errors.Is(err, bucket.ErrNotApplied) && !errors.Is(err, bucket.ErrNotExist)
 	}
 	return errors.Is(err, kind)
-}
-
-// writeAnswers are what a store may say to a create and to a replace, and what
-// that means.
-var writeAnswers = []struct {
-	name            string
-	answer          http.HandlerFunc
-	create, replace error
-}{
-	{"412", says(412, "PreconditionFailed"), bucket.ErrConflict, bucket.ErrConflict},
-	{"412 without a body", says(412, ""), bucket.ErrConflict, bucket.ErrConflict},
-	{"NoSuchKey", says(404, "NoSuchKey"), bucket.ErrBroken, bucket.ErrConflict},
-	{"NoSuchBucket", says(404, "NoSuchBucket"), bucket.ErrNotApplied, bucket.ErrNotApplied},
-	{"404 page", says(404, "html"), errAmbiguous, errAmbiguous},
-	{"404 without a body", says(404, ""), errAmbiguous, errAmbiguous},
-	{"409 contended", says(409, "ConditionalRequestConflict"), bucket.ErrContended, bucket.ErrContended},
-	{"409 other", says(409, "OperationAborted"), errAmbiguous, errAmbiguous},
-	{"409 without a body", says(409, ""), errAmbiguous, errAmbiguous},
-	{"400", says(400, "InvalidRequest"), bucket.ErrRefused, bucket.ErrRefused},
-	{"400 timeout", says(400, "RequestTimeout"), bucket.ErrNotApplied, bucket.ErrNotApplied},
-	{"401", says(401, ""), bucket.ErrRefused, bucket.ErrRefused},
-	{"403", says(403, "AccessDenied"), bucket.ErrRefused, bucket.ErrRefused},
-	{"408", says(408, ""), errAmbiguous, errAmbiguous},
-	{"429", says(429, ""), errAmbiguous, errAmbiguous},
-	{"429 documented", says(429, "TooManyRequests"), bucket.ErrThrottled, bucket.ErrThrottled},
-	{"500", says(500, "InternalError"), errAmbiguous, errAmbiguous},
-	{"501", says(501, "NotImplemented"), bucket.ErrBroken, bucket.ErrBroken},
-	{"502 page", says(502, "html"), errAmbiguous, errAmbiguous},
-	{"503", says(503, ""), errAmbiguous, errAmbiguous},
-	{"503 other", says(503, "ServiceUnavailable"), errAmbiguous, errAmbiguous},
-	{"503 SlowDown", says(503, "SlowDown"), bucket.ErrThrottled, bucket.ErrThrottled},
-	{"307", says(307, "TemporaryRedirect", "Location", "/elsewhere"), errAmbiguous, errAmbiguous},
-	{"301", says(301, "PermanentRedirect", "Location", "/elsewhere"), errAmbiguous, errAmbiguous},
-	{"200 without ETag", says(200, ""), errAmbiguous, errAmbiguous},
-	{"200 with an empty ETag", says(200, "", "ETag", `""`), errAmbiguous, errAmbiguous},
-	{"200 out of a cache", says(200, "", "ETag", `"x"`, "Age", "0"), errAmbiguous, errAmbiguous},
-	{"412 out of a cache", says(412, "", "Age", "7"), errAmbiguous, errAmbiguous},
-	{"reset", hangUp(true), errAmbiguous, errAmbiguous},
-	{"end of file", hangUp(false), errAmbiguous, errAmbiguous},
-	{"timeout", hang, errAmbiguous, errAmbiguous},
-}
-
-// Whatever the answer, a write is on the wire once.
-func TestWritesAreSentOnce(t *testing.T) {
-	for _, c := range writeAnswers {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			var warm atomic.Bool
-			s := script(t, func(w http.ResponseWriter, r *http.Request) {
-				if !warm.Swap(true) {
-					says(404, "NoSuchKey")(w, r)
-					return
-				}
-				c.answer(w, r)
-			})
-			b := open(t, options(s.URL))
-			// The write then goes over a connection that was used before, after
-			// whose end net/http replays what it may.
-			b.Get(t.Context(), "warm")
-			s.requests.Store(0)
-			patience := 30 * time.Second
-			if c.name == "timeout" {
-				patience = 300 * time.Millisecond
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			_, err := b.Create(ctx, "k", []byte("body"))
-			if !isKind(err, c.create) || s.requests.Load() != 1 {
-				t.Errorf("create: %d requests, error %v, want %v", s.requests.Load(), err, c.create)
-			}
-			s.requests.Store(0)
-			ctx, cancel = context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			_, err = b.Replace(ctx, "k", nil, `"v"`)
-			if !isKind(err, c.replace) || s.requests.Load() != 1 {
-				t.Errorf("replace: %d requests, error %v, want %v", s.requests.Load(), err, c.replace)
-			}
-		})
-	}
 }
 
 func TestConditionsOnTheWire(t *testing.T) {
@@ -208,6 +111,16 @@ func TestClockSkew(t *testing.T) {
 			t.Errorf("create %d: %v after %d requests, want %d", i, err, s.requests.Load(), want)
 		}
 	}
+	for name, read := range map[string]func(bucket.Bucket) error{
+		"get":  func(b bucket.Bucket) error { _, err := b.Get(t.Context(), "k"); return err },
+		"list": func(b bucket.Bucket) error { _, err := b.List(t.Context(), "", "", 0); return err },
+	} {
+		b := open(t, options(s.URL))
+		s.requests.Store(0)
+		if err := read(b); errors.Is(err, bucket.ErrRefused) || s.requests.Load() != 2 {
+			t.Errorf("%s: %v after %d requests, want 2", name, err, s.requests.Load())
+		}
+	}
 }
 
 func TestReadAnswers(t *testing.T) {
@@ -220,14 +133,14 @@ func TestReadAnswers(t *testing.T) {
 	}{
 		{"absent", says(404, "NoSuchKey"), bucket.ErrNotExist, 1},
 		{"absent, out of a cache", says(404, "NoSuchKey", "Age", "1"), errAmbiguous, 1},
-		{"no bucket", says(404, "NoSuchBucket"), errAmbiguous, 1},
+		{"no bucket", says(404, "NoSuchBucket"), bucket.ErrRefused, 1},
 		{"404 page", says(404, "html"), errAmbiguous, 1},
 		{"404 without a body", says(404, ""), errAmbiguous, 1},
 		{"403", says(403, "AccessDenied"), bucket.ErrRefused, 1},
 		{"wrong region", says(301, "PermanentRedirect", "Location", "/x"), bucket.ErrRefused, 1},
 		{"redirect", says(307, "", "Location", "/x"), errAmbiguous, 1},
-		{"503 SlowDown", says(503, "SlowDown"), bucket.ErrThrottled, 3},
-		{"500", says(500, "InternalError"), errAmbiguous, 3},
+		{"503 SlowDown", says(503, "SlowDown"), bucket.ErrThrottled, 1},
+		{"500", says(500, "InternalError"), errAmbiguous, 1},
 		{"out of a cache", ok("ETag", `"v"`, "Age", "3"), errAmbiguous, 1},
 		{"without ETag", ok(), errAmbiguous, 1},
 		{"cut short", ok("ETag", `"v"`, "Content-Length", "1000"), errAmbiguous, 1},
@@ -244,6 +157,30 @@ func TestReadAnswers(t *testing.T) {
 				t.Errorf("got %+v, error %v after %d requests; want %v after %d", o, err, s.requests.Load(), c.want, c.sent)
 			}
 		})
+	}
+}
+
+func TestRetryAfterOnTheWire(t *testing.T) {
+	for _, c := range []struct {
+		headers []string
+		want    time.Duration
+	}{
+		{[]string{"Retry-After", "7"}, 7 * time.Second},
+		{[]string{"Retry-After", "Sun, 29 Nov 2026 10:00:09 GMT", "Date", "Sun, 29 Nov 2026 10:00:00 GMT"}, 9 * time.Second},
+		{[]string{"Retry-After", "Sun, 29 Nov 2026 09:00:00 GMT", "Date", "Sun, 29 Nov 2026 10:00:00 GMT"}, 0},
+		{[]string{"Retry-After", "soon"}, 0},
+		{[]string{"Retry-After", "-7"}, 0},
+		{nil, 0},
+	} {
+		for _, code := range []string{"SlowDown", "ServiceUnavailable"} {
+			b := open(t, options(script(t, says(503, code, c.headers...)).URL))
+			_, read := b.Get(t.Context(), "k")
+			_, written := b.Create(t.Context(), "k", nil)
+			if bucket.RetryAfter(read) != c.want || bucket.RetryAfter(written) != c.want || errors.Is(written, bucket.ErrThrottled) != (code == "SlowDown") {
+				t.Errorf("%s %q: read %v, %v; written %v, %v; want %v", code, c.headers,
+					bucket.RetryAfter(read), read, bucket.RetryAfter(written), written, c.want)
+			}
+		}
 	}
 }
 

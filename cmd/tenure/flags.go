@@ -95,7 +95,7 @@ func writeUsage(cmd *cobra.Command) error {
 			}
 		}
 	}
-	if cmd.HasAvailableFlags() && cmd.HasParent() {
+	if cmd.HasAvailableFlags() && cmd.HasParent() && !cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(w, "\nFlags:\n")
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { writeFlag(w, f) })
 		fmt.Fprintf(w, "\nA DURATION is a number with a unit: 500ms, 10s, 2m. A flag wins over its variable.\n")

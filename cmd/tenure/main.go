@@ -140,7 +140,8 @@ func (p *program) root() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.SetUsageFunc(writeUsage)
-	root.AddCommand(p.upCommand(), p.serveCommand(), p.simCommand(), p.replayCommand(), p.checkCommand(), p.versionCommand())
+	root.AddCommand(p.upCommand(), p.serveCommand(), p.nodesCommand(), p.cellsCommand(), p.diagnoseCommand(),
+		p.simCommand(), p.replayCommand(), p.checkCommand(), p.versionCommand())
 	return root
 }
 

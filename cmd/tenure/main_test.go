@@ -177,7 +177,7 @@ func (p *testProgram) background(args ...string) <-chan int {
 
 func TestUsage(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
-		{"", "a command is needed: check, replay, serve, sim, up, version"},
+		{"", "a command is needed: cells, check, diagnose, nodes, replay, serve, sim, up, version"},
 		{"serv", `unknown command "serv", did you mean "serve"?`},
 		{"check --faults crash,earthquake", `"earthquake" is not a kind of fault`},
 		{"check --faults crash=0", "must be a number from 1 to 9"},
@@ -206,6 +206,16 @@ func TestUsage(t *testing.T) {
 		{"up --nodes 0", "from 1 to"},
 		{"up --lease-ttl 1ms", "from 1s"},
 		{"version now", "takes no arguments"},
+		{"nodes now", "takes no arguments"},
+		{"nodes --limit 0", "from 1 to 1000"},
+		{"nodes --bucket=", "--bucket must not be empty"},
+		{"cells", "a command is needed: list, show"},
+		{"cells lst", `did you mean "list"?`},
+		{"cells list --limit 1001", "from 1 to 1000"},
+		{"cells show", "the name of one cell is needed"},
+		{"cells show a b", "the name of one cell is needed"},
+		{"cells show a/b", "cell name"},
+		{"diagnose --limit 3", "unknown flag: --limit"},
 	} {
 		p := newTestProgram()
 		if code := p.run(strings.Fields(c.args)); code != exitUsage {
@@ -214,6 +224,21 @@ func TestUsage(t *testing.T) {
 		if got := p.err.String(); !strings.Contains(got, c.says) || p.out.String() != "" {
 			t.Errorf("%q: stderr %q, want %q; stdout %q, want nothing", c.args, got, c.says, p.out)
 		}
+	}
+}
+
+// To look at a fleet makes none.
+func TestLookMakesNothing(t *testing.T) {
+	dir := t.TempDir()
+	for _, args := range []string{"nodes", "cells list", "cells show a", "diagnose", "diagnose --read-only"} {
+		p := newTestProgram()
+		p.env["TENURE_BUCKET"] = "sqlite:" + dir + "/sub/fleet.db"
+		if code := p.run(strings.Fields(args)); code != exitFailed || !strings.Contains(p.err.String(), "there is no fleet in sqlite:") || p.out.String() != "" {
+			t.Errorf("%q: exit code %d, stderr %q, stdout %q", args, code, p.err, p.out)
+		}
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+		t.Errorf("there is %v, %v", files, err)
 	}
 }
 

@@ -50,9 +50,11 @@ func (o *serveOptions) define(f *pflag.FlagSet) {
 }
 
 func (o *serveOptions) defineAddresses(f *pflag.FlagSet) {
-	f.StringVar(&o.bucket, "bucket", defaultBucket, "`BUCKET` that the fleet shares: sqlite:PATH or s3://NAME[/PREFIX],\n"+
-		"which takes ?endpoint=URL&region=R&path_style=true or the usual AWS\n"+
-		"variables")
+	f.StringVar(&o.bucket, "bucket", defaultBucket, "`BUCKET` that the fleet shares: sqlite:PATH, s3://NAME[/PREFIX],\n"+
+		"gs://NAME[/PREFIX] or az://CONTAINER[/PREFIX]; S3 takes ?endpoint=URL&\n"+
+		"region=R&path_style=true or the usual AWS variables, Azure ?account=NAME&\n"+
+		"endpoint=URL or AZURE_STORAGE_ACCOUNT; credentials come from the\n"+
+		"environment (docs/stores.md)")
 	f.StringVar(&o.leaseBucket, "lease-bucket", "", "`BUCKET` of the node leases")
 	describeDefault(f, "lease-bucket", "the bucket, by a client of its own")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "public HTTP `ADDRESS`")
@@ -73,7 +75,7 @@ func (o *serveOptions) defineApplication(f *pflag.FlagSet) {
 	describeDefault(f, "app", "the built-in demo")
 	f.StringVar(&o.route, "route", defaultRoute, "`ROUTE`: where a request names its cell")
 	f.DurationVar(&o.leaseTTL, "lease-ttl", 0, "`DURATION` of a node lease, fixed by the fleet's first node; at least\n"+
-		"1s")
+		"1s, on Google Cloud Storage 5s")
 	describeDefault(f, "lease-ttl", "the fleet's; 10s for a new fleet")
 	f.DurationVar(&o.failoverWait, "failover-wait", 0, "`DURATION` that a request may wait for an owner that cannot be\n"+
 		"reached and is not provably dead yet")

@@ -27,7 +27,9 @@ const pace = 120 * time.Millisecond
 // startLoad keeps requesting every cell through nodes chosen at random, GET and
 // POST, until stopped. Each cell has a client of its own: one that waits does
 // not hold up the others.
-func startLoad(t *testing.T, cells, via []string) *load {
+func startLoad(t *testing.T, cells, via []string) *load { return startLoadAt(t, cells, via, pace) }
+
+func startLoadAt(t *testing.T, cells, via []string, pace time.Duration) *load {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &load{}
 	l.stop = sync.OnceFunc(func() {
@@ -36,13 +38,13 @@ func startLoad(t *testing.T, cells, via []string) *load {
 	})
 	t.Cleanup(l.stop)
 	for _, cell := range cells {
-		l.work.Go(func() { l.ask(ctx, cell, via) })
+		l.work.Go(func() { l.ask(ctx, cell, via, pace) })
 	}
 	l.work.Go(func() { l.watchStalls(ctx) })
 	return l
 }
 
-func (l *load) ask(ctx context.Context, cell string, via []string) {
+func (l *load) ask(ctx context.Context, cell string, via []string, pace time.Duration) {
 	c := newClient(patience)
 	defer c.close()
 	until(time.Now().Add(rand.N(pace))) // not all at once
@@ -55,6 +57,8 @@ func (l *load) ask(ctx context.Context, cell string, via []string) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
+		}
+		if ctx.Err() != nil { // also if it ticked
 			return
 		}
 	}

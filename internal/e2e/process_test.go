@@ -61,7 +61,9 @@ func start(t *testing.T, name string, env []string, args ...string) *process {
 func cleanEnv() []string {
 	var env []string
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "TENURE_") && !strings.HasPrefix(v, "AWS_") {
+		name, _, _ := strings.Cut(v, "=")
+		ours := strings.HasPrefix(name, "TENURE_") || strings.HasPrefix(name, "AWS_") || strings.HasPrefix(name, "AZURE_")
+		if !ours && name != "STORAGE_EMULATOR_HOST" {
 			env = append(env, v)
 		}
 	}

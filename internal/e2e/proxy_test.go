@@ -24,9 +24,23 @@ type proxy struct {
 	readOnly bool
 	// down breaks every connection off.
 	down atomic.Bool
+	// fault, if there is one, deals with every request.
+	fault atomic.Pointer[fault]
 
 	cellRequests atomic.Int64 // for ownership records
 	requests     atomic.Int64
+}
+
+// fault answers a request in the server's place, or lets the server.
+type fault func(w http.ResponseWriter, r *http.Request, server http.Handler)
+
+// set begins a fault; nil ends it.
+func (x *proxy) set(f fault) {
+	if f == nil {
+		x.fault.Store(nil)
+		return
+	}
+	x.fault.Store(&f)
 }
 
 // start puts the proxy in front of a server.
@@ -65,6 +79,10 @@ func (x *proxy) serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 	case x.unconditional:
 		r.Header.Del("If-Match")
 		r.Header.Del("If-None-Match")
+	}
+	if f := x.fault.Load(); f != nil {
+		(*f)(w, r, next)
+		return
 	}
 	next.ServeHTTP(w, r)
 }

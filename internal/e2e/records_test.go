@@ -142,6 +142,9 @@ func put(t *testing.T, b bucket.Bucket, key, body string, objects map[string]buc
 // program reads at all, is no record either.
 func TestHugeRecord(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, p place) {
+		if p.server == nil && p.path == "" {
+			t.Skip("this store is written only through the program's own client, which refuses that")
+		}
 		if _, err := p.cells.Create(t.Context(), ownKey("huge"), []byte(`{"node":"","epoch":1}`)); err != nil {
 			t.Fatal(err)
 		}

@@ -42,7 +42,7 @@ func TestAnotherTTL(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, p place) {
 		n := startFleet(t, p, 1).nodes[0]
 		before := record(t, p.cells, "fleet/fleet.json")
-		mustRefuse(t, 1, p.env, serveArgs(p, "--lease-ttl", "3s"), "2s", "3s", "adopt the fleet's")
+		mustRefuse(t, 1, p.env, serveArgs(p, "--lease-ttl", "9s"), ttl.String(), "9s", "adopt the fleet's")
 		if after := record(t, p.cells, "fleet/fleet.json"); after != before {
 			t.Errorf("fleet.json was %s, is %s", before, after)
 		}
@@ -109,6 +109,32 @@ func TestReadOnlyBucket(t *testing.T) {
 	endpoint, p := fakeS3(t)
 	x := (&proxy{readOnly: true}).start(t, endpoint)
 	mustRefuse(t, 1, p.env, serveArgs(p.through(t, x)), "must not be used", "AccessDenied", "Check the credentials")
+	if left := keys(t, p.cells, ""); len(left) > 0 {
+		t.Errorf("in the bucket there is now %q", left)
+	}
+}
+
+// TestNoSuchBucket: a typing error is said to be one, at once.
+func TestNoSuchBucket(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, p place) {
+		if p.path != "" {
+			p.url, p.env = "sqlite:"+filepath.Join(t.TempDir(), "no-such-folder", "file", "fleet.db"), nil
+			if err := os.WriteFile(filepath.Dir(filepath.Dir(strings.TrimPrefix(p.url, "sqlite:"))), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			mustRefuse(t, 1, nil, serveArgs(p), "not a directory")
+			return
+		}
+		p.url = strings.Replace(p.url, "://fleet", "://no-such-bucket", 1)
+		mustRefuse(t, 1, p.env, serveArgs(p), "must not be used", "there is no such", "the name of the bucket")
+	})
+}
+
+// TestTooShortTTL: leases that a store cannot keep up with are refused before
+// anything is written.
+func TestTooShortTTL(t *testing.T) {
+	p := openGCS(t)
+	mustRefuse(t, 1, p.env, serveArgs(p, "--lease-ttl", "4s"), "4s", "5s", "too few writes", "another lease bucket")
 	if left := keys(t, p.cells, ""); len(left) > 0 {
 		t.Errorf("in the bucket there is now %q", left)
 	}
@@ -228,7 +254,7 @@ func TestUsage(t *testing.T) {
 
 // TestBucketURL: a bucket that cannot be opened is the caller's to correct.
 func TestBucketURL(t *testing.T) {
-	for _, url := range []string{"fleet.db", "ftp://host/fleet", "sqlite:", "s3://", "s3://fleet?regio=eu"} {
+	for _, url := range []string{"fleet.db", "ftp://host/fleet", "sqlite:", "s3://", "s3://fleet?regio=eu", "gs://", "gs://fleet?endpoint=x", "az://", "az://fleet?region=x"} {
 		mustRefuse(t, 1, nil, serveArgs(place{url: url}), "bucket")
 	}
 }

@@ -4,16 +4,20 @@ package e2e
 
 import (
 	"context"
-	"net/http/httptest"
+	"net/url"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
-
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/tenure-go/tenure"
 	"github.com/tenure-go/tenure/bucket"
+	"github.com/tenure-go/tenure/bucket/azure"
+	wire "github.com/tenure-go/tenure/bucket/buckettest/proxy"
+	"github.com/tenure-go/tenure/bucket/gcs"
 	"github.com/tenure-go/tenure/bucket/s3"
+	"github.com/tenure-go/tenure/internal/azserver"
+	"github.com/tenure-go/tenure/internal/gcsserver"
 	"github.com/tenure-go/tenure/internal/s3server"
 )
 
@@ -24,20 +28,29 @@ type place struct {
 	cells, leases bucket.Bucket
 	path          string           // of the file of cells, for sqlite
 	server        *s3server.Server // for S3
+	endpoint      string           // URL of the store's server; empty for sqlite
+	proxied       []wire.Option    // how a proxy before it passes requests on
 }
 
-var stores = []struct {
+type store struct {
 	name string
 	open func(*testing.T) place
-}{
+}
+
+var stores = []store{
 	{"sqlite", openSQLite},
 	{"s3", openS3},
+	{"gcs", openGCS},
+	{"azure", openAzure},
 }
 
 // onEveryStore runs a scenario on each store, at the same time: mostly they
 // wait.
 func onEveryStore(t *testing.T, scenario func(t *testing.T, p place)) {
 	for _, s := range stores {
+		if s.name != only && (only != "" || s.name == "gcs" || s.name == "azure") {
+			continue // see TestOnOtherStores
+		}
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			scenario(t, s.open(t))
@@ -67,7 +80,29 @@ func openS3(t *testing.T) place {
 	t.Helper()
 	server := s3server.Start(t)
 	b := openedS3(t, server.Options())
-	return place{url: server.URL(), env: server.Env(), cells: b, leases: b, server: server}
+	return place{url: server.URL(), env: server.Env(), cells: b, leases: b, server: server, endpoint: server.Endpoint}
+}
+
+func openGCS(t *testing.T) place {
+	t.Helper()
+	server := gcsserver.Start(t)
+	b, err := gcs.Open(t.Context(), server.Options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return place{url: server.URL(), env: server.Env(), cells: b, leases: b, endpoint: server.Endpoint, proxied: []wire.Option{wire.ToTarget}}
+}
+
+func openAzure(t *testing.T) place {
+	t.Helper()
+	server := azserver.Start(t)
+	b, err := azure.Open(server.Options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return place{url: server.URL(), env: server.Env(), cells: b, leases: b, endpoint: server.Endpoint}
 }
 
 func openedS3(t *testing.T, o s3.Options) bucket.Bucket {
@@ -80,6 +115,18 @@ func openedS3(t *testing.T, o s3.Options) bucket.Bucket {
 	return b
 }
 
+// counted is the same place, reached through a proxy that counts.
+func (p place) counted(t *testing.T) (place, *wire.Proxy) {
+	t.Helper()
+	x := wire.Start(t, p.endpoint, p.proxied...)
+	p.url = strings.ReplaceAll(p.url, url.QueryEscape(p.endpoint), url.QueryEscape(x.URL))
+	p.env = slices.Clone(p.env)
+	for i := range p.env {
+		p.env[i] = strings.ReplaceAll(p.env[i], p.endpoint, x.URL)
+	}
+	return p, x
+}
+
 // through is the same place, reached through the proxy.
 func (p place) through(t *testing.T, x *proxy) place {
 	t.Helper()
@@ -87,23 +134,13 @@ func (p place) through(t *testing.T, x *proxy) place {
 	return p
 }
 
-// fakeS3 is an S3 server in this process, which checks no signature, so that a
-// proxy in front of it can change requests.
+// fakeS3 is an S3 server that checks no signature, so that a proxy in front of it
+// can change requests.
 func fakeS3(t *testing.T) (endpoint string, p place) {
 	t.Helper()
-	backend := s3mem.New()
-	if err := backend.CreateBucket("fleet"); err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(gofakes3.New(backend).Server())
-	t.Cleanup(server.Close)
-	options := s3.Options{
-		Bucket: "fleet", Endpoint: server.URL, Region: "us-east-1", PathStyle: true,
-		AccessKeyID: "any", SecretAccessKey: "any",
-	}
-	fake := &s3server.Server{Endpoint: server.URL, Bucket: "fleet"}
-	b := openedS3(t, options)
-	return server.URL, place{url: fake.URL(), env: fake.Env(), cells: b, leases: b, server: fake}
+	server := s3server.StartFake(t)
+	b := openedS3(t, server.Options())
+	return server.Endpoint, place{url: server.URL(), env: server.Env(), cells: b, leases: b, server: server}
 }
 
 // record is an object's body; empty if there is none.

@@ -1,23 +1,23 @@
-// Package s3server runs a real S3 server, versitygw, on a loopback port for the
-// tests.
+// Package s3server runs real S3 servers on a loopback port for the tests:
+// versitygw, which keeps files and checks signatures; the gofakes3 program,
+// which keeps nothing and checks none; and MinIO where it is installed.
 package s3server
 
 import (
-	"bytes"
-	"context"
-	"fmt"
-	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/tenure-go/tenure/bucket/s3"
+	"github.com/tenure-go/tenure/internal/program"
 )
+
+// Older versions let several conditional writes win.
+var versitygw = program.GoCommand{Module: "github.com/versity/versitygw", Version: "v1.8.0", Package: "cmd/versitygw"}
+
+var gofakes3 = program.GoCommand{Module: "github.com/johannesboyne/gofakes3", Version: "v1.2.0", Package: "cmd/gofakes3"}
 
 // Server is a running store with one empty bucket.
 type Server struct {
@@ -25,38 +25,66 @@ type Server struct {
 	Bucket   string
 	Dir      string // where it keeps its files
 
-	process *exec.Cmd
-	output  *bytes.Buffer // complete once exited is closed
-	exited  chan struct{}
-	stop    sync.Once
+	process *program.Process
 }
 
 const (
 	accessKeyID     = "testkey"
 	secretAccessKey = "testsecret123"
 	region          = "us-east-1"
+	name            = "fleet"
 )
 
-// Start runs a server until the test ends. Where versitygw is neither installed
-// nor can be built, it skips the test, or fails it if CI=true.
+// Start runs versitygw until the test ends. Where it is neither installed nor
+// can be built, the test is skipped, or fails if CI=true.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	program, err := find(t)
-	if err != nil {
-		unavailable(t, err)
-	}
-	dir := t.TempDir()
-	var s *Server
-	for range 3 { // another process may take the port meanwhile
-		if s, err = run(t.Context(), program, dir); err == nil {
-			break
-		}
-	}
-	if err != nil {
+	path, dir := versitygw.Find(t), t.TempDir()
+	// To this server a folder is a bucket.
+	if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Stop)
-	return s
+	return start(t, dir, func(address string) *exec.Cmd {
+		c := exec.Command(path, "--port", address, "--quiet", "posix", dir)
+		c.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+accessKeyID, "ROOT_SECRET_KEY="+secretAccessKey)
+		return c
+	})
+}
+
+// StartFake runs gofakes3, under the same conditions. As it checks no signature,
+// a proxy in front of it may change requests.
+func StartFake(t testing.TB) *Server {
+	t.Helper()
+	path := gofakes3.Find(t)
+	return start(t, "", func(address string) *exec.Cmd {
+		return exec.Command(path, "-host", address, "-backend", "memory", "-initialbucket", name, "-quiet")
+	})
+}
+
+// StartMinIO runs MinIO, and skips the test where it is not installed: it takes
+// long to build.
+func StartMinIO(t testing.TB) *Server {
+	t.Helper()
+	path, err := exec.LookPath("minio")
+	if err != nil {
+		t.Skip("minio is not installed")
+	}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return start(t, dir, func(address string) *exec.Cmd {
+		c := exec.Command(path, "server", "--quiet", "--address", address, dir)
+		c.Env = append(os.Environ(), "MINIO_ROOT_USER="+accessKeyID, "MINIO_ROOT_PASSWORD="+secretAccessKey,
+			"MINIO_BROWSER=off", "MINIO_UPDATE=off")
+		return c
+	})
+}
+
+func start(t testing.TB, dir string, command func(address string) *exec.Cmd) *Server {
+	t.Helper()
+	p := program.Start(t, command)
+	return &Server{Endpoint: "http://" + p.Address, Bucket: name, Dir: dir, process: p}
 }
 
 // Options open the server's bucket with a client of its own.
@@ -84,72 +112,4 @@ func (s *Server) Env() []string {
 }
 
 // Stop kills the server and waits for its end. It may be called again.
-func (s *Server) Stop() {
-	s.stop.Do(func() {
-		_ = s.process.Process.Kill() // it may have ended by itself
-		<-s.exited
-	})
-}
-
-func run(ctx context.Context, program, dir string) (*Server, error) {
-	address, err := freeAddress()
-	if err != nil {
-		return nil, err
-	}
-	// To this server a folder is a bucket.
-	if err := os.MkdirAll(filepath.Join(dir, "fleet"), 0o755); err != nil {
-		return nil, err
-	}
-	s := &Server{
-		Endpoint: "http://" + address, Bucket: "fleet", Dir: dir,
-		process: exec.Command(program, "--port", address, "--quiet", "posix", dir),
-		output:  &bytes.Buffer{},
-		exited:  make(chan struct{}),
-	}
-	s.process.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+accessKeyID, "ROOT_SECRET_KEY="+secretAccessKey)
-	s.process.Stdout, s.process.Stderr = s.output, s.output
-	if err := s.process.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		_ = s.process.Wait() // killed, as a rule
-		close(s.exited)
-	}()
-	if err := s.awaitReady(ctx); err != nil {
-		s.Stop()
-		return nil, fmt.Errorf("%s: %w; it printed: %s", filepath.Base(program), err, s.output)
-	}
-	return s, nil
-}
-
-func (s *Server) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Endpoint, nil)
-		if err != nil {
-			return err
-		}
-		if answer, err := http.DefaultClient.Do(request); err == nil {
-			return answer.Body.Close() // it refuses strangers, but it answers
-		}
-		select {
-		case <-tick.C:
-		case <-s.exited:
-			return fmt.Errorf("ended at once: %v", s.process.ProcessState)
-		case <-ctx.Done():
-			return fmt.Errorf("did not answer: %w", ctx.Err())
-		}
-	}
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}
+func (s *Server) Stop() { s.process.Stop() }

@@ -9,8 +9,12 @@ import (
 	"github.com/tenure-go/tenure/internal/s3server"
 )
 
-func TestServer(t *testing.T) {
-	server := s3server.Start(t)
+func TestServers(t *testing.T) {
+	t.Run("versitygw", func(t *testing.T) { testServer(t, s3server.Start(t)) })
+	t.Run("gofakes3", func(t *testing.T) { testServer(t, s3server.StartFake(t)) })
+}
+
+func testServer(t *testing.T, server *s3server.Server) {
 	for _, variable := range server.Env() {
 		name, value, _ := strings.Cut(variable, "=")
 		t.Setenv(name, value)

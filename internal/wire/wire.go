@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tenure-go/tenure/core"
 )
@@ -29,6 +30,16 @@ const (
 	CellsPrefix = "cells/"
 	NodesPrefix = "nodes/"
 )
+
+// How long a node's record is kept after its last write: that of a node that
+// expired, and that of one that said goodbye.
+const (
+	Retention         = 30 * 24 * time.Hour
+	RetentionReleased = 24 * time.Hour
+)
+
+// SweepKey is the key of the record of the last clean-up, in the lease bucket.
+const SweepKey = "fleet/sweep.json"
 
 // FleetKey is the key of the fleet's own record, in both buckets.
 const FleetKey = "fleet/fleet.json"
@@ -84,4 +95,18 @@ func encode(record any, check error) []byte {
 		panic(fmt.Sprintf("wire: encode: %v", err))
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// ClassOfKey names what a key is about, for counts: owner, lease, fleet, probe,
+// or other.
+func ClassOfKey(key string) string {
+	switch first, _, _ := strings.Cut(key, "/"); first {
+	case "cells":
+		return "owner"
+	case "nodes":
+		return "lease"
+	case "fleet", "probe":
+		return first
+	}
+	return "other"
 }
