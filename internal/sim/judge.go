@@ -23,7 +23,7 @@ type watch struct {
 	ticks   int // in a row, since tickAt
 	tickAt  core.Time
 	steps   int
-	twin    *core.State    // a clone from before the next step; mostly nil
+	twin    *core.State    // a copy from before the next step; mostly nil
 	asks    map[string]int // of the bucket
 	dead    int            // nodes that it has judged dead
 	landed  int64          // real time of its last applied lease write
@@ -281,16 +281,28 @@ func (k *watch) checkState(d node.Decision) {
 	}
 	k.steps = 0
 	k.p.w.stats.Checked++
-	k.twin = nil
-	if k.p.w.stats.Checked%4 == 0 {
-		k.twin = d.State.Clone()
-	}
+	k.copy(d.State)
 	if err := d.State.Check(); err != nil {
 		k.p.w.violated("invariant", "%s: %v", k.p.name, err)
 	}
 }
 
-// checkTwin lets a clone decide too, now and then.
+// copy keeps a clone, or a state that was saved and restored, now and then.
+func (k *watch) copy(s *core.State) {
+	k.twin = nil
+	switch k.p.w.stats.Checked % 16 {
+	case 4, 8, 12:
+		k.twin = s.Clone()
+	case 0:
+		twin, err := restored(s)
+		if err != nil {
+			k.p.w.violated("copy", "%s cannot be saved and restored: %v", k.p.name, err)
+		}
+		k.twin = twin
+	}
+}
+
+// checkTwin lets a copy decide too, if there is one.
 func (k *watch) checkTwin(d node.Decision) {
 	twin := k.twin
 	if k.twin = nil; twin == nil {
@@ -303,8 +315,8 @@ func (k *watch) checkTwin(d node.Decision) {
 	for _, e := range twin.Step(d.Now, d.Event) {
 		its.effect(e)
 	}
-	if mine != its || twin.Next() != d.State.Next() {
-		k.p.w.violated("clone", "%s and its clone decide differently on %T%+v", k.p.name, d.Event, d.Event)
+	if mine != its || twin.Next() != d.State.Next() || !slices.Equal(saved(twin), saved(d.State)) {
+		k.p.w.violated("copy", "%s and its copy decide differently on %T%+v", k.p.name, d.Event, d.Event)
 	}
 }
 
