@@ -7,48 +7,6 @@ import (
 	"github.com/tenure-go/tenure/core"
 )
 
-// L2, by observation: where the store stamps nothing, a dead node's cell is
-// served to a request that comes TTL + slack after the first failed contact.
-func TestServedAfterTheFirstFailedContact(t *testing.T) {
-	for seed := uint64(1); seed <= 60; seed++ {
-		w := calmWorld(seed, 2, func(p *plan) { p.stamps = false })
-		w.plan.stamps = false
-		p, q := w.procs[0], w.procs[1]
-		w.serve(t, p, "room")
-		if seed%2 == 0 {
-			w.serve(t, q, "room") // it has a route
-		}
-		p.dead = true
-		w.run(core.Time(w.rng.IntN(int(2 * ttl))))
-		first := q.request("room", ttl, false, false)
-		w.run(ttl) // its dial fails, or its owner's lease is read
-		w.run(first.at + ttl + slack + 50 - q.clock())
-		last := q.request("room", w.plan.cfg.DialDeadline+400, false, false)
-		w.run(ttl)
-		if w.bad != nil || !last.begun {
-			t.Fatalf("seed %d: %v: a request was not served TTL + slack after %+v: %+v", seed, w.bad, *first, *last)
-		}
-	}
-}
-
-// L2, by age: served at the first look, once the lease is old enough.
-func TestServedAtTheFirstLook(t *testing.T) {
-	for seed := uint64(1); seed <= 60; seed++ {
-		w := calmWorld(seed, 2, nil)
-		p, q := w.procs[0], w.procs[1]
-		w.serve(t, p, "room")
-		p.dead = true
-		c := w.plan.cfg
-		// The clocks may differ by slack a TTL; rounding, a cached Date, allowance.
-		w.run(ttl + 2*slack + 2*c.Rounding + c.Allowance + 100)
-		last := q.request("room", w.plan.cfg.DialDeadline+400, false, false)
-		w.run(ttl)
-		if w.bad != nil || !last.begun {
-			t.Fatalf("seed %d: %v: %+v", seed, w.bad, *last)
-		}
-	}
-}
-
 // L4: no node fences while half a TTL of its lease traffic fails or hangs, for
 // a TTL of at least 4 s and a round trip of at most TTL/100.
 func TestLeaseSurvivesHalfATTL(t *testing.T) {

@@ -178,7 +178,8 @@ func (s *State) routeAll(c *cell, p *peer, o *out) {
 }
 
 // route sends one request to the owner of a remote cell, or resolves the cell
-// anew where the route cannot be relied on.
+// anew where the route cannot be relied on. An owner to which nothing can be sent
+// has no way to say that it gave the cell up: only the record can (L3).
 func (s *State) route(c *cell, r *request, o *out) {
 	p := s.peers.byID[c.owner]
 	switch {
@@ -186,7 +187,7 @@ func (s *State) route(c *cell, r *request, o *out) {
 		c.unlink()
 		s.cells.routes.pushBack(c)
 		s.forward(r, c, p, o)
-	case r.own || r.forwarded || p == nil || !s.vacant():
+	case r.own || r.forwarded || p == nil || !s.vacant() || s.unreachable(p) || p.lease.Protocol != s.cfg.Protocol:
 		s.wait(c, r)
 		s.resolve(c)
 	default:

@@ -13,7 +13,18 @@ import (
 // which nobody can change). The worlds check that both decide alike.
 func TestCloneSharesNothing(t *testing.T) {
 	cloned := 0
-	for seed := uint64(1); seed <= 10; seed++ {
+	wander(10, func(s *core.State) {
+		checkApart(t, s, s.Clone())
+		cloned++
+	})
+	if cloned < 100 {
+		t.Errorf("only %d states were cloned", cloned)
+	}
+}
+
+// wander shows the states of some fleets in trouble.
+func wander(seeds uint64, look func(*core.State)) {
+	for seed := uint64(1); seed <= seeds; seed++ {
 		w := newWorld(short(seed, time.Minute))
 		for _, m := range w.machines {
 			w.boot(m)
@@ -24,15 +35,11 @@ func TestCloneSharesNothing(t *testing.T) {
 			w.run(w.t + 2*second)
 			for _, p := range w.procs {
 				if p.state != nil {
-					checkApart(t, p.state, p.state.Clone())
-					cloned++
+					look(p.state)
 				}
 			}
 		}
 		w.close()
-	}
-	if cloned < 100 {
-		t.Errorf("only %d states were cloned", cloned)
 	}
 }
 

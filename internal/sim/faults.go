@@ -149,7 +149,7 @@ func (w *world) drawFault(n int) *fault {
 		f.Machine = -1
 	}
 	if w.plan.leaseOnly { // once in a while, and nothing else
-		f.Kind, f.At = kindRenewals, time.Duration(4*w.plan.ttl+r.Int64N(w.plan.ttl))
+		f.Kind, f.At = kindRenewals, time.Duration(w.plan.ttl*3/2+r.Int64N(w.plan.ttl))
 		f.For = time.Duration(w.plan.ttl / 2)
 	}
 	return f

@@ -13,6 +13,7 @@ func (w *world) finale() {
 	w.round(false)
 	w.run(w.t + 3*ttl)
 	w.round(true)
+	w.handOver()
 	w.rest()
 }
 
@@ -33,19 +34,62 @@ func (w *world) round(must bool) {
 			}
 			p.questioned[name] = true
 			a := p.request(name, 2*w.plan.ttl, false, false)
-			for until := w.t + 2*w.plan.ttl; w.bad == nil && !a.settled && w.t < until; {
-				w.run(min(until, w.t+100*millisecond))
+			w.await(a, 2*w.plan.ttl*21/20) // by whatever clock
+			if !a.settled && !p.dead {
+				w.violated("L1", "%s gave no answer for %s within its time", p.name, name)
 			}
-			if must && !a.begun && !p.dead && !w.excused(name, a) {
+			if must && !a.begun && !p.dead && !w.excused(p, name, a) {
 				w.violated("L2", "%s did not serve %s once all was calm: %+v", p.name, name, a.failure)
 			}
 		}
 	}
 }
 
+// await lets the world go on until a request has its end.
+func (w *world) await(a *ask, most int64) {
+	for until := w.t + most; w.bad == nil && !a.settled && w.t < until; {
+		w.run(min(until, w.t+100*millisecond))
+	}
+}
+
+// handOver judges L3: a released cell is served again within two round trips to the
+// bucket, by whoever is asked.
+func (w *world) handOver() {
+	for i := range min(w.cfg.Cells, sample) {
+		name := w.cell(i * w.cfg.Cells / min(w.cfg.Cells, sample))
+		from, key := w.owns(name), wire.OwnerKey(name)
+		if from == nil || w.plan.maxCells > 0 || w.store.spoiled[key] {
+			continue
+		}
+		from.start(func() { from.n.Evict(name) })
+		w.run(w.t + w.plan.ttl/4)
+		p := w.procs[i%len(w.procs)]
+		if w.owns(name) != nil || p.over || p.state == nil || !p.state.Held() || p.state.Draining() {
+			continue
+		}
+		before := w.store.asked[key]
+		a := p.request(name, w.plan.ttl, false, false)
+		w.await(a, w.plan.ttl*21/20)
+		if n := w.store.asked[key] - before; w.bad == nil && !p.dead && (!a.begun || n > 2) {
+			w.violated("L3", "%s, which was released, took %s %d round trips, served %v: %+v", name, p.name, n, a.begun, a.failure)
+		}
+		return
+	}
+}
+
+// owns is the process that may serve a cell now; nil: none.
+func (w *world) owns(cell core.CellName) *proc {
+	for _, p := range w.procs {
+		if _, may := p.mayServe(cell); may {
+			return p
+		}
+	}
+	return nil
+}
+
 // excused: an operator broke the cell's record, or its owner's lease; or the
 // owner speaks another protocol.
-func (w *world) excused(cell core.CellName, a *ask) bool {
+func (w *world) excused(p *proc, cell core.CellName, a *ask) bool {
 	key := wire.OwnerKey(cell)
 	if w.store.spoiled[key] {
 		if a.failure.Code != core.CodeBadRecord && a.failure.Code != core.CodePeerIncompatible {
@@ -53,7 +97,7 @@ func (w *world) excused(cell core.CellName, a *ask) bool {
 		}
 		return true
 	}
-	if a.failure.Code == core.CodePeerIncompatible {
+	if q := w.byID[a.failure.Node]; a.failure.Code == core.CodePeerIncompatible && q != nil && q.contact.Protocol != p.contact.Protocol {
 		return true
 	}
 	obj, err := w.store.mem.Get(w.background(), key)
@@ -104,6 +148,9 @@ func (w *world) judgeRest(p *proc, before map[string]int, took int64) {
 	}
 	if c := p.state.Counts(); c.Requests > 0 || c.Resolving > 0 || c.Leaving > 0 {
 		w.violated("B1", "%s is busy without a request: %+v", p.name, c)
+	}
+	if c := p.state.Counts(); len(p.apps) != c.Owned || w.plan.idleAfter > 0 && c.Owned > 0 {
+		w.violated("B1", "%s has %d cells active and owns %d, long after the last request", p.name, len(p.apps), c.Owned)
 	}
 }
 

@@ -23,9 +23,10 @@ type watch struct {
 	ticks   int // in a row, since tickAt
 	tickAt  core.Time
 	steps   int
-	twin    *core.State    // a clone from before the next step; mostly nil
+	twin    *core.State    // a copy from before the next step; mostly nil
 	asks    map[string]int // of the bucket
 	dead    int            // nodes that it has judged dead
+	tombed  bool           // it has decided to write its tombstone
 	landed  int64          // real time of its last applied lease write
 }
 
@@ -125,6 +126,7 @@ func (k *watch) effect(d node.Decision, e core.Effect) {
 			w.violated("lease", "%s uses seq %d again", e.Lease.Node, e.Lease.Seq)
 		}
 		k.anchors[e.Lease.Seq], k.lastSeq = d.Now, e.Lease.Seq
+		k.tombed = e.Lease.Released
 	case core.WriteOwner:
 		k.writeOwner(e)
 	case core.Dispatch:
@@ -153,7 +155,7 @@ func (k *watch) effect(d node.Decision, e core.Effect) {
 		})
 	case core.End:
 		p.over = true
-		k.end(e)
+		k.end(d, e)
 	}
 }
 
@@ -168,9 +170,15 @@ func (k *watch) writeOwner(e core.WriteOwner) {
 	w := k.p.w
 	if e.Owner.Node == "" {
 		w.stats.Releases++
+		if it := k.p.apps[e.Cell]; it != nil && !it.busy {
+			w.violated("hooks", "%s releases %s, which is still active: %+v", k.p.name, e.Cell, *it)
+		}
 		return
 	}
 	w.stats.Claims++
+	if k.p.state.Draining() {
+		w.violated("drain", "%s claims %s at epoch %d while it drains", k.p.name, e.Cell, e.Owner.Epoch)
+	}
 	if (e.Expect == "") != (e.Owner.Epoch == 1) {
 		w.violated("S2", "%s claims %s at epoch %d against version %q", k.p.name, e.Cell, e.Owner.Epoch, e.Expect)
 	}
@@ -210,7 +218,7 @@ func (w *world) alive(id core.NodeID, released bool) *proc {
 }
 
 // end: every request has had its answer by now (L1), and the reason is true.
-func (k *watch) end(e core.End) {
+func (k *watch) end(d node.Decision, e core.End) {
 	p, w := k.p, k.p.w
 	if e.Reason.Fenced() {
 		w.stats.Fenced++
@@ -223,6 +231,9 @@ func (k *watch) end(e core.End) {
 		}
 	}
 	k.judgeFence(e.Reason)
+	if e.Reason == core.ReasonExpired && d.Now < k.begins {
+		w.violated("L4", "%s fenced at %d because its authority has expired, which lasts until %d", p.name, d.Now, k.begins)
+	}
 }
 
 func (k *watch) judgeFence(why core.Reason) {
@@ -281,16 +292,28 @@ func (k *watch) checkState(d node.Decision) {
 	}
 	k.steps = 0
 	k.p.w.stats.Checked++
-	k.twin = nil
-	if k.p.w.stats.Checked%4 == 0 {
-		k.twin = d.State.Clone()
-	}
+	k.copy(d.State)
 	if err := d.State.Check(); err != nil {
 		k.p.w.violated("invariant", "%s: %v", k.p.name, err)
 	}
 }
 
-// checkTwin lets a clone decide too, now and then.
+// copy keeps a clone, or a state that was saved and restored, now and then.
+func (k *watch) copy(s *core.State) {
+	k.twin = nil
+	switch k.p.w.stats.Checked % 16 {
+	case 4, 8, 12:
+		k.twin = s.Clone()
+	case 0:
+		twin, err := restored(s)
+		if err != nil {
+			k.p.w.violated("copy", "%s cannot be saved and restored: %v", k.p.name, err)
+		}
+		k.twin = twin
+	}
+}
+
+// checkTwin lets a copy decide too, if there is one.
 func (k *watch) checkTwin(d node.Decision) {
 	twin := k.twin
 	if k.twin = nil; twin == nil {
@@ -303,8 +326,8 @@ func (k *watch) checkTwin(d node.Decision) {
 	for _, e := range twin.Step(d.Now, d.Event) {
 		its.effect(e)
 	}
-	if mine != its || twin.Next() != d.State.Next() {
-		k.p.w.violated("clone", "%s and its clone decide differently on %T%+v", k.p.name, d.Event, d.Event)
+	if mine != its || twin.Next() != d.State.Next() || !slices.Equal(saved(twin), saved(d.State)) {
+		k.p.w.violated("copy", "%s and its copy decide differently on %T%+v", k.p.name, d.Event, d.Event)
 	}
 }
 
@@ -326,7 +349,7 @@ func (p *proc) mayBegin(cell core.CellName, epoch core.Epoch, what string) {
 		w.violated("S3", "%s begins %s for %s at epoch %d, after one at %d", p.name, what, cell, epoch, w.begun[cell])
 	}
 	w.begun[cell] = max(w.begun[cell], epoch)
-	if p.overNow() {
+	if p.over || p.overNow() || p.watch.tombed {
 		w.violated("S7", "%s begins %s for %s after its end", p.name, what, cell)
 	}
 	if p.showing() >= p.state.AuthorityEnds() {
@@ -390,6 +413,8 @@ func (w *world) judgeOwner(o *op, old bucket.Object) {
 		w.violated("S2", "%s went from %+v to %+v", o.key, was, now)
 	case now.Node != "" && w.byID[now.Node] != writer:
 		w.violated("S1", "%s claimed %s for another node: %+v", writer.name, o.key, now)
+	case now.Node != "" && w.byID[was.Node] != writer && w.alive(was.Node, true) != nil:
+		w.violated("takeover", "%s claimed %s, whose owner lives: %+v", writer.name, o.key, was)
 	}
 }
 

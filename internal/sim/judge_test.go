@@ -97,9 +97,52 @@ var meddles = []struct {
 		f := &fault{Fault: Fault{Kind: kindPeers, Machine: 0}, other: 1, mode: 1}
 		w.in(int64(w.cfg.For)-w.t+1, func() { w.active = append(w.active, f) })
 	}},
+	{"L3", func(w *world) { // somebody asks the bucket without end
+		keys := w.store.asked
+		var ask func()
+		ask = func() {
+			for key := range keys {
+				keys[key]++
+			}
+			w.in(millisecond, ask)
+		}
+		w.in(int64(w.cfg.For)-w.t, ask)
+	}},
 	{"L4", func(w *world) {
 		p, _, _ := owner(w)
 		p.watch.judgeFence(core.ReasonMissing)
+	}},
+	{"L4", func(w *world) { // before its time
+		p, _, _ := owner(w)
+		p.watch.open = nil
+		p.watch.end(node.Decision{State: p.state, Now: p.showing()}, core.End{Reason: core.ReasonExpired})
+	}},
+	{"S7", func(w *world) { // after its tombstone
+		p, cell, o := owner(w)
+		p.watch.tombed = true
+		p.mayBegin(cell, o.Epoch, "a dispatch")
+	}},
+	{"drain", func(w *world) {
+		p, cell, o := owner(w)
+		p.start(func() { p.n.Drain() })
+		p.watch.writeOwner(core.WriteOwner{Cell: cell, Owner: core.Owner{Node: p.id(), Epoch: o.Epoch + 1}, Expect: "v"})
+	}},
+	{"hooks", func(w *world) { // released before the application has let go
+		p, cell, o := owner(w)
+		p.watch.writeOwner(core.WriteOwner{Cell: cell, Owner: core.Owner{Epoch: o.Epoch}, Expect: "v"})
+	}},
+	{"takeover", func(w *world) { // of a record that names somebody who lives
+		p, cell, o := owner(w)
+		q := other(w, p)
+		forge(w, q, cell, core.Owner{Node: q.id(), Epoch: o.Epoch + 1})
+	}},
+	{"records", func(w *world) { // only probes are deleted
+		p, cell, _ := owner(w)
+		p.start(func() { _ = handle{p: p}.Delete(context.Background(), wire.OwnerKey(cell)) })
+	}},
+	{"B1", func(w *world) { // an application that was not told
+		p, _, _ := owner(w)
+		p.apps["left"] = &app{}
 	}},
 	{"B1", func(w *world) {
 		p, cell, _ := owner(w)

@@ -22,11 +22,11 @@ type store struct {
 	cached  time.Time
 
 	spoiled map[string]bool // keys that an operator has written to
-	counts  map[string]int  // requests, by what they are
+	asked   map[string]int  // requests, by key
 }
 
 func newStore(w *world) *store {
-	s := &store{w: w, spoiled: map[string]bool{}, counts: map[string]int{}, stepped: -endless / 2}
+	s := &store{w: w, spoiled: map[string]bool{}, asked: map[string]int{}, stepped: -endless / 2}
 	s.mem = mem.NewStore(s.now).Open()
 	return s
 }
@@ -203,6 +203,7 @@ type course struct {
 
 // send starts a request on its course.
 func (s *store) send(o *op) {
+	s.asked[o.key]++
 	r := o.p.rng
 	c := course{lands: true, there: leg(r), gap: r.Int64N(2 * millisecond), back: leg(r)}
 	if o.class == classOther { // fast enough for the start-up test, by whatever clock
@@ -273,6 +274,9 @@ func (s *store) apply(o *op) (err error) {
 	case "list":
 		o.list, err = s.mem.List(ctx, o.key, o.after, o.limit)
 	case "delete":
+		if o.class != classOther {
+			s.w.violated("records", "%s deletes %s", o.p.name, o.key)
+		}
 		err = s.mem.Delete(ctx, o.key)
 	default:
 		err = s.write(o)

@@ -1,89 +1,24 @@
-package core_test
+package sim
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"unsafe"
 
 	"github.com/tenure-go/tenure/core"
 )
 
-// archive is a core.Archive in memory: what was saved is loaded in the same order.
-type archive struct {
-	fields  []string
-	loading bool
-	wrong   string // the first field that was loaded under another name
-}
-
-func (a *archive) field(name, value string) string {
-	if !a.loading {
-		a.fields = append(a.fields, name+"="+value)
-		return value
-	}
-	if len(a.fields) == 0 || !strings.HasPrefix(a.fields[0], name+"=") {
-		a.wrong, a.fields = name, nil
-		return ""
-	}
-	value = a.fields[0][len(name)+1:]
-	a.fields = a.fields[1:]
-	return value
-}
-
-func (a *archive) Number(name string, v *int64) {
-	_, _ = fmt.Sscan(a.field(name, fmt.Sprint(*v)), v)
-}
-func (a *archive) Text(name string, v *string)   { *v = a.field(name, *v) }
-func (a *archive) Group(_ string, fields func()) { fields() }
-
-func (a *archive) List(name string, n int, item func(int)) {
-	stored := int64(n)
-	a.Number(name, &stored)
-	for i := range int(stored) {
-		item(i)
-	}
-}
-
-func saved(s *core.State) []string {
-	var a archive
-	s.Save(&a)
-	return a.fields
-}
-
-// restored is the state of a process, saved and restored.
-func restored(p *proc) *core.State {
-	a := archive{fields: saved(p.s), loading: true}
-	s, err := core.Restore(&a)
-	if err != nil || a.wrong != "" || len(a.fields) > 0 {
-		p.w.violated("restoring %s: %v; wrong field %q, %d left", p.s.Node(), err, a.wrong, len(a.fields))
-		return p.s.Clone()
-	}
-	return s
-}
-
-// Every field of the state is saved: what is saved changes with it. The fields are
+// Every field of a core's state is saved: what is saved changes with it. The fields are
 // found by reflection in the states of some worlds, so that one which is added to
 // the state, and not to what is saved, is found too.
 func TestEveryFieldIsSaved(t *testing.T) {
 	seen := map[string]bool{}
-	for seed := uint64(1); seed <= 40; seed++ {
-		w := newWorld(seed)
-		for m := range w.plan.machines {
-			w.in(w.delay(), func() { w.boot(m) })
-		}
-		w.in(1, w.chaos)
-		w.in(1, w.traffic)
-		for range 20 {
-			w.run(ttl / 3)
-			for _, p := range w.procs {
-				eachField(p.s.Clone(), seen, func(s *core.State, path string) {
-					t.Errorf("%s is not saved", path)
-				})
-			}
-		}
-	}
+	wander(60, func(s *core.State) {
+		eachField(s.Clone(), seen, func(s *core.State, path string) {
+			t.Errorf("%s is not saved", path)
+		})
+	})
 	all := map[reflect.Type]bool{}
 	structs(reflect.TypeFor[core.State](), all)
 	for typ := range all {
