@@ -301,8 +301,8 @@ func (k *watch) checkState(d node.Decision) {
 // copy keeps a clone, or a state that was saved and restored, now and then.
 func (k *watch) copy(s *core.State) {
 	k.twin = nil
-	switch k.p.w.stats.Checked % 16 {
-	case 4, 8, 12:
+	switch k.p.w.stats.Checked % 32 {
+	case 8, 16, 24:
 		k.twin = s.Clone()
 	case 0:
 		twin, err := restored(s)
