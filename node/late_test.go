@@ -90,13 +90,12 @@ func isFail(e core.Effect) bool {
 // hookClock does something at a reading, before the value is sampled.
 type hookClock struct {
 	testClock
-	hook *func()
+	hook *atomic.Pointer[func()]
 }
 
 func (c hookClock) Now() core.Time {
-	if h := *c.hook; h != nil {
-		*c.hook = nil
-		h()
+	if h := c.hook.Swap(nil); h != nil {
+		(*h)()
 	}
 	return c.testClock.Now()
 }
@@ -108,7 +107,7 @@ func TestFencedBeforeTheAct(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, act := range []string{"dispatch", "answer"} {
 			f := newFleet(t)
-			clock := hookClock{hook: new(func())}
+			clock := hookClock{hook: new(atomic.Pointer[func()])}
 			a := f.start("a", func(c *node.Config) { c.Clock = clock })
 			a.mustRun(t, "x", 1)
 			fence := func() {
@@ -118,15 +117,15 @@ func TestFencedBeforeTheAct(t *testing.T) {
 				<-a.Done()
 			}
 			c := a.Begin(context.Background(), node.Request{Cell: "x", Timeout: time.Minute})
-			again := func() { *clock.hook = fence } // the step's reading comes first
+			again := func() { clock.hook.Store(&fence) } // the step's reading comes first
 			if act == "dispatch" {
-				*clock.hook = again
+				clock.hook.Store(&again)
 				if e := c.Next(context.Background()); !isFail(e) {
 					t.Errorf("fenced before the dispatch, the request was run: %#v", e)
 				}
 			} else {
 				c.Next(context.Background())
-				*clock.hook = again
+				clock.hook.Store(&again)
 				if _, ok := c.Ready(context.Background()); ok {
 					t.Error("fenced before the answer, it was let out")
 				}

@@ -70,6 +70,7 @@ func slow(next fault) fault {
 // TestLeaseLane: ownership traffic is saturated and takes seconds; renewals land on
 // time all the same, over the same proxy or in a bucket of their own.
 func TestLeaseLane(t *testing.T) {
+	long(t)
 	t.Run("one bucket", func(t *testing.T) {
 		t.Parallel()
 		p := openS3(t)

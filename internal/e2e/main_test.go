@@ -45,6 +45,14 @@ var program string
 // skewed says that the nodes have wrong wall clocks.
 var skewed = os.Getenv("TENURE_E2E_SKEW") == "1"
 
+// long skips what takes minutes, unless it was asked for (.ci/run does).
+func long(t *testing.T) {
+	t.Helper()
+	if os.Getenv("TENURE_E2E_LONG") != "1" {
+		t.Skip("takes minutes: set TENURE_E2E_LONG=1")
+	}
+}
+
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
 
 func buildAndRun(m *testing.M) int {

@@ -13,6 +13,7 @@ import (
 // leave out, in processes of their own: their leases are longer. All
 // of the tests run on one with TENURE_E2E_STORE=gcs or =azure.
 func TestOnOtherStores(t *testing.T) {
+	long(t)
 	if only != "" || skewed {
 		t.Skip("only in the ordinary run")
 	}

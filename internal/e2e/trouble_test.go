@@ -158,6 +158,7 @@ func (s *troubled) finish(t *testing.T) {
 // TestTroubleWithTheBucket: no node fences, nobody gets a wrong answer, and
 // everything recovers by itself.
 func TestTroubleWithTheBucket(t *testing.T) {
+	long(t)
 	t.Run("503", func(t *testing.T) {
 		t.Parallel()
 		s := startTroubled(t)
