@@ -35,7 +35,6 @@ const (
 	refuse    // the store does not take operation a
 	contend   // another write is said to be under way
 	cut       // operation a fails
-	stopped   // added to another kind: and the process stops before it acts
 )
 
 // costs is the kind of fault that a choice is.

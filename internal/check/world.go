@@ -38,8 +38,8 @@ type machine struct {
 	todo   []core.Effect
 	reqs   []req
 
-	// The truth about its lease: authority by what the store has applied, counted
-	// from when it was sent. pending are the writes whose fate is open.
+	// The truth about its lease: end is when the authority is over that the store has
+	// applied, counted from when each write was decided (anchors).
 	end     core.Time
 	anchors []anchor
 	ended   bool // End was decided
@@ -94,7 +94,7 @@ type op struct {
 	// done: the store has carried it out, and event is its answer.
 	done  bool
 	event core.Event
-	// from is the forwarded request that this is the end of.
+	// to is the request that was forwarded and whose end this is; 0: none.
 	to core.RequestID
 }
 
